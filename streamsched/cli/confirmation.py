@@ -63,9 +63,7 @@ def confirmed_change(
     for left in reversed(range(_TRIES)):
         planned = plan()
         if dry_run:
-            if output.is_structured:
-                print_structured(planned, output)
-            else:
+            if not print_structured(planned, output):
                 show(planned)
             return None
         if not output.is_structured and (always_shown or planned["loses"]):

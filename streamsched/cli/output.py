@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from streamsched.cli.naming import short_name, without_default
-from streamsched.cli.table import Column, layout, plain_text
+from streamsched.cli.table import Column, ColumnKind, layout, plain_text
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.time.duration import duration_text
 
@@ -55,6 +55,7 @@ FormatOption = Annotated[
 
 #: Members that name an object, the first that it has.
 _NAMES = ("id", "run", "job", "name", "schedule", "backfill", "app", "key")
+_IDS = frozenset({"id", "run", "job", "schedule", "backfill", "app"})
 
 #: Members whose values are ids of schedules, programs, jobs or runs.
 _NAMED = frozenset({"id", "job", "schedule", "program", "runs", "joined"})
@@ -104,8 +105,8 @@ def print_json(value: object) -> None:
     typer.echo("".join(each if plain_text(each) == each else json.dumps(each)[1:-1] for each in text))
 
 
-def print_structured(value: Any, output: Format) -> None:
-    """Prints a value for programs, in one of the structured formats.
+def print_structured(value: Any, output: Format) -> bool:
+    """Prints a value if the output is for programs; returns whether it is.
 
     Raises:
         ConfigurationError: with `name`, the value has no names.
@@ -117,23 +118,32 @@ def print_structured(value: Any, output: Format) -> None:
             text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=10_000)
             typer.echo(plain_text(text) if sys.stdout.isatty() else text, nl=False)
         case Format.NAME:
-            for name in names_of(value):
-                typer.echo(plain_text(short_name(name)))
-        case _:
+            print_names(names_of(value))
+        case Format.JSON:
             print_json(value)
+        case Format.TABLE | Format.WIDE:
+            return False
+    return True
+
+
+def print_names(names: Iterable[str]) -> None:
+    """Prints names, one per line."""
+    for each in names:
+        typer.echo(plain_text(each))
 
 
 def names_of(value: Any) -> list[str]:
-    """The names of the objects in a list; of an object its own name, else those of the objects in its lists.
+    """The names of the objects in a list; of an object its own name, else those of the objects in its lists. Ids are
+    without the default namespace.
 
     Raises:
         ConfigurationError: it has none.
     """
     if isinstance(value, dict):
         found = cast("dict[str, Any]", value)
-        own = next((str(found[name]) for name in _NAMES if isinstance(found.get(name), str)), None)
+        own = next((name for name in _NAMES if isinstance(found.get(name), str)), None)
         if own is not None:
-            return [own]
+            return [short_name(found[own]) if own in _IDS else found[own]]
         lists = [each for each in found.values() if isinstance(each, list)]
         if not lists:
             raise ConfigurationError("this output has no names: use `-o json` or `-o yaml`")
@@ -155,7 +165,7 @@ def print_table(
 
     out = console()
     shown = [Column(each) if isinstance(each, str) else each for each in columns]
-    cells = [{column.name: cell(row.get(column.name)) for column in shown} for row in rows]
+    cells = [{column.name: _column_cell(row.get(column.name), column) for column in shown} for row in rows]
     if not cells:
         out.print(empty, style="dim")
         return
@@ -171,7 +181,7 @@ def print_record(found: Mapping[str, Any]) -> None:
     rows = {name: _shorten(name, value) for name, value in found.items() if value not in (None, [], {}, "")}
     margin = max(map(len, rows), default=0) + 2
     for name, value in rows.items():
-        first, *others = cell(value).split("\n")
+        first, *others = cell(moment(value) if isinstance(value, str) else value).split("\n")
         out.print(Text.assemble((name.ljust(margin), "bold"), (first, state_style(first))))
         for line in others:
             out.print(Text(" " * margin + line))
@@ -188,8 +198,12 @@ def state_style(state: str) -> str:
     return _COLOURS.get(state.partition(" ")[0], "")
 
 
+def _column_cell(value: object, column: Column) -> str:
+    return cell(moment(value) if isinstance(value, str) and column.kind is ColumnKind.TIME else value)
+
+
 def cell(value: object) -> str:
-    """The text of a value in a table; instants in UTC with seconds."""
+    """The text of a value."""
     match value:
         case None:
             return "-"
@@ -199,8 +213,6 @@ def cell(value: object) -> str:
             return "no"
         case list():
             return ", ".join(cell(each) for each in value)
-        case str():
-            return plain_text(moment(value))
         case _:
             return plain_text(value)
 
@@ -225,13 +237,18 @@ def count_text(count: int, noun: str) -> str:
 
 
 def moment(text: str) -> str:
-    """An ISO instant without fractions of seconds; any other text unchanged."""
+    """An ISO instant in local time with its offset (`Z`: UTC), without fractions of seconds; other texts unchanged.
+
+    >>> moment("1 day")
+    '1 day'
+    """
     if len(text) < 19 or text[4:5] != "-" or "T" not in text:
         return text
     try:
-        return datetime.fromisoformat(text).strftime("%Y-%m-%d %H:%M:%SZ")
+        instant = datetime.fromisoformat(text)
     except ValueError:
         return text
+    return instant.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z") if instant.tzinfo else text
 
 
 def progress_tree(node: Mapping[str, Any]) -> Tree:

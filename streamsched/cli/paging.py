@@ -10,8 +10,8 @@ import typer
 from streamsched.cli.output import Format, console
 from streamsched.cli.server import ask
 
-#: Items on a page for people, and in each request when all items are read.
-_PAGE: Final = 100
+#: Items of a table, and of each request when all items are read.
+PAGE: Final = 100
 _LARGEST: Final = 1000
 
 AfterOption = Annotated[
@@ -20,7 +20,11 @@ AfterOption = Annotated[
 LimitOption = Annotated[
     int | None,
     typer.Option(
-        "-n", "--limit", min=1, max=_LARGEST, help="Number of items. Default: 100 as a table, all items as JSON."
+        "-n",
+        "--limit",
+        min=1,
+        max=_LARGEST,
+        help="Number of items. Default: a page as a table, all items as JSON, YAML or names.",
     ),
 ]
 
@@ -34,13 +38,14 @@ def fetch_list(
     after: str = "",
     limit: int | None = None,
     params: Mapping[str, Any] | None = None,
+    page: int = PAGE,
 ) -> tuple[list[dict[str, Any]], str]:
-    """Items of a list and the cursor of the next page, empty when there is none. Without `limit` these are the items of
-    one page for a table, and all items for JSON.
+    """Items of a list and the cursor of the next page, empty when there is none. Without `limit` these are the first
+    `page` items for a table, and all items for programs.
     """
     if limit is None and output.is_structured:
         return list(_all(path, member, url=url, after=after, params=params)), ""
-    query = {**(params or {}), "after": after, "limit": limit or _PAGE}
+    query = {**(params or {}), "after": after, "limit": limit or page}
     found = ask("GET", path, url=url, params=query)
     return found[member], found.get("next", "")
 

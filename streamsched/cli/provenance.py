@@ -20,15 +20,15 @@ _CHAIN: Final = (
     Column("run", kind=ColumnKind.ID),
     Column("state", style=state_style),
     Column("repeats"),
-    Column("startedAt", "started", optional=1),
+    Column("startedAt", "started", ColumnKind.TIME),
 )
 _COMMITS: Final = (
     Column("dataset", "committed to", ColumnKind.ID),
     Column("partitions"),
     Column("rows"),
     Column("size"),
-    Column("at", optional=1),
-    Column("commit", kind=ColumnKind.ID, optional=1),
+    Column("at", kind=ColumnKind.TIME),
+    Column("commit", optional=1),
 )
 
 

@@ -22,8 +22,8 @@ _RUN: Final = re.compile(r".+\.r\d+")
 _COLUMNS: Final = (
     Column("id", "job", ColumnKind.ID),
     Column("outcome", "state"),
-    Column("lastRunEndedAt", "ended"),
-    Column("outcomeReason", "reason", ColumnKind.TEXT, breakable=True),
+    Column("lastRunEndedAt", "ended", ColumnKind.TIME),
+    Column("outcomeReason", "reason", ColumnKind.REASON),
 )
 
 
@@ -98,8 +98,7 @@ def rerun(
 
 
 def _print_made(made: Sequence[Mapping[str, Any]], output: Format, *, empty: str) -> None:
-    if output.is_structured:
-        print_structured(list(made), output)
+    if print_structured(list(made), output):
         return
     for each in made:
         console().print(_made_text(each), markup=False)

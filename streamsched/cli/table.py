@@ -1,7 +1,7 @@
 """Layout of tables for a terminal. Identifiers are never cut or wrapped.
 
-A table that is too wide is narrowed in steps: texts wrap; optional columns are omitted and named below the table;
-finally each row becomes a block of lines.
+A table that is too wide is narrowed in steps: texts wrap; times stand on two lines; optional columns are omitted and
+named below the table; finally each row becomes a block of lines. Identifiers, times and reasons are never omitted.
 """
 
 from __future__ import annotations
@@ -31,6 +31,12 @@ class ColumnKind(Enum):
     ID = auto()
     WORD = auto()
     TEXT = auto()
+    TIME = auto()
+    REASON = auto()
+
+
+#: Columns that are never omitted, unless they are empty.
+_KEPT: Final = frozenset({ColumnKind.ID, ColumnKind.TIME, ColumnKind.REASON})
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +46,12 @@ class Column:
     Attributes:
         name: the member of a row that the column shows.
         title: the heading; the name when empty.
-        kind: an ID and a WORD are never wrapped, a TEXT is.
-        breakable: words of a TEXT can be broken at any width; otherwise only words wider than `_LONG_WORD`.
-        optional: 0: the column is always shown. Otherwise it can be omitted, higher numbers first.
+        kind: an ID, which names the row, and a WORD are never wrapped; a TEXT and a REASON are; a TIME is an instant,
+            which is shown in local time with its offset, and can stand on two lines.
+        breakable: words of a TEXT can be broken at any width, as those of a REASON; otherwise only words wider than
+            `_LONG_WORD`.
+        optional: 0: the column is always shown. Otherwise, if it is a WORD or a TEXT, it can be omitted, higher numbers
+            first.
         style: maps the text of a cell to its Rich style.
     """
 
@@ -53,9 +62,18 @@ class Column:
     breakable: bool = False
     style: Callable[[str], str] | None = None
 
+    def __post_init__(self) -> None:
+        if self.optional and self.kind in _KEPT:
+            raise ValueError(f"column {self.name} is never omitted")
+
     @property
     def head(self) -> str:
         return self.title or self.name
+
+    @property
+    def wraps(self) -> bool:
+        """Whether a cell can stand on several lines."""
+        return self.kind in {ColumnKind.TEXT, ColumnKind.TIME, ColumnKind.REASON}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +89,7 @@ Line = tuple[StyledText, ...]
 
 def layout(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], width: int | None) -> list[Line]:
     """The lines of a table: the headings, the rows in order, and a note that names the omitted columns. Optional
-    columns that are empty in all rows are omitted first, without a note.
+    columns, times and reasons that are empty in all rows are omitted first, without a note.
 
     `width` is in terminal columns; with None nothing is wrapped or omitted. A line is wider than `width` only where a
     single identifier or word is. Cells can have several lines.
@@ -80,7 +98,7 @@ def layout(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], width: 
     widths = _natural(rows, shown)
     if width is not None:
         if _total(widths) > width:
-            columns = [column for column in shown if not (column.optional and _is_empty(rows, column))]
+            columns = [column for column in shown if not _is_empty(rows, column)]
             shown, widths = list(columns), _natural(rows, columns)
         widths = _narrow_widths(rows, shown, widths, width)
         while _total(widths) > width and any(column.optional for column in shown):
@@ -95,7 +113,9 @@ def layout(rows: Sequence[Mapping[str, str]], columns: Sequence[Column], width: 
 
 
 def _is_empty(rows: Sequence[Mapping[str, str]], column: Column) -> bool:
-    return all(row.get(column.name, "") in {"", "-"} for row in rows)
+    """Whether it can be omitted because it shows nothing."""
+    omittable = column.optional or column.kind in {ColumnKind.TIME, ColumnKind.REASON}
+    return bool(omittable) and all(row.get(column.name, "") in {"", "-"} for row in rows)
 
 
 def _natural(rows: Sequence[Mapping[str, str]], columns: Sequence[Column]) -> dict[str, int]:
@@ -110,19 +130,24 @@ def _natural(rows: Sequence[Mapping[str, str]], columns: Sequence[Column]) -> di
 def _narrow_widths(
     rows: Sequence[Mapping[str, str]], columns: Sequence[Column], widths: Mapping[str, int], width: int
 ) -> dict[str, int]:
-    """The widths with the widest texts narrowed just enough to fit, or as far as allowed if they cannot fit."""
-    least = {column.name: _least(rows, column) for column in columns if column.kind is ColumnKind.TEXT}
+    """The widths with the widest texts narrowed just enough to fit, or as far as allowed if they cannot fit. Times are
+    put on two lines if the texts cannot be narrowed enough.
+    """
+    least = {column.name: _least(rows, column) for column in columns if column.wraps}
+    times = {column.name: least.pop(column.name) for column in columns if column.kind is ColumnKind.TIME}
     found = dict(widths)
-    for cap in range(max(width, _NARROWEST), _NARROWEST - 1, -1):
-        found.update({name: max(floor, min(widths[name], cap)) for name, floor in least.items()})
-        if _total(found) <= width:
-            break
+    for folded in ({}, times):
+        found.update(folded)
+        for cap in range(max(width, _NARROWEST), _NARROWEST - 1, -1):
+            found.update({name: max(floor, min(widths[name], cap)) for name, floor in least.items()})
+            if _total(found) <= width:
+                return found
     return found
 
 
 def _least(rows: Sequence[Mapping[str, str]], column: Column) -> int:
-    """The least width of a text column at which only breakable words are broken."""
-    if column.breakable:
+    """The least width of a column that wraps at which only breakable words are broken."""
+    if column.breakable or column.kind is ColumnKind.REASON:
         return cell_len(column.head)
     words = (word for row in rows for word in row.get(column.name, "").split())
     return max([cell_len(column.head), *(min(cell_len(word), _LONG_WORD) for word in words)])
@@ -141,9 +166,7 @@ def _row(row: Mapping[str, str], columns: Sequence[Column], widths: Sequence[int
 def _cell(row: Mapping[str, str], column: Column, width: int) -> list[StyledText]:
     text = row.get(column.name, "")
     style = column.style(text) if column.style else ""
-    lines = [
-        part for line in text.split("\n") for part in (_wrap(line, width) if column.kind is ColumnKind.TEXT else [line])
-    ]
+    lines = [part for line in text.split("\n") for part in (_wrap(line, width) if column.wraps else [line])]
     return [StyledText(line, style) for line in lines]
 
 

@@ -82,9 +82,7 @@ def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE,
         location = _database_here()
         findings = [finding_json(each) for each in administer(run)]
     findings = [{"check": "installation", "health": "ok", "found": location, "advice": ""}, *findings]
-    if output.is_structured:
-        print_structured(findings, output)
-    else:
+    if not print_structured(findings, output):
         out = console()
         for each in findings:
             advice = f" → {escape_text(each['advice'])}" if each["advice"] else ""
@@ -250,9 +248,7 @@ def _report(reports: tuple[TopicReport, ...], output: Format) -> None:
         }
         for report in reports
     ]
-    if output.is_structured:
-        print_structured(rows, output)
-    else:
+    if not print_structured(rows, output):
         columns = (Column("topic", kind=ColumnKind.ID), "partitions", "cleanup", Column("wrong", kind=ColumnKind.TEXT))
         print_table(rows, columns, wide=output.is_wide, empty="no topics")
     if any(report.wrong for report in reports):

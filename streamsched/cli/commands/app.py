@@ -9,9 +9,9 @@ import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, short_name, without_default
-from streamsched.cli.output import Format, FormatOption, console, moment, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import app_names
 from streamsched.cli.table import Column, ColumnKind
@@ -31,31 +31,27 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_apps(
-    *,
-    namespace: Annotated[str, typer.Option(help="Only apps of this namespace.")] = "",
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Lists apps with the number of their programs and schedules, ordered by id."""
-    query = {"namespace": namespace}
-    apps, more = fetch_list("/v1/apps", "apps", url=url, output=output, after=after, limit=limit, params=query)
-    if output.is_structured:
-        print_structured(apps, output)
-        return
-    rows = [{**each, "id": short_name(each["id"]), "schedules": _schedules(each["schedules"])} for each in apps]
-    columns = (
-        Column("id", "app", ColumnKind.ID),
-        "programs",
-        "schedules",
-        Column("deployedAt", "deployed"),
-        Column("deployedFrom", "from", ColumnKind.ID, optional=1),
+def _row(app: Mapping[str, Any]) -> dict[str, Any]:
+    return {**app, "id": short_name(app["id"]), "schedules": _schedules(app["schedules"])}
+
+
+@list_command(
+    Listing(
+        "apps",
+        (
+            Column("id", "app", ColumnKind.ID),
+            "programs",
+            "schedules",
+            Column("deployedAt", "deployed", ColumnKind.TIME),
+            Column("deployedFrom", "from", optional=1),
+        ),
+        "no apps yet: `streamsched deploy FILE`",
+        _row,
     )
-    empty = "no apps in this namespace" if namespace else "no apps yet: `streamsched deploy FILE`"
-    print_table(rows, columns, wide=output.is_wide, empty=empty)
-    print_more(more)
+)
+def list_apps(*, namespace: NamespaceFilter = "") -> Query:
+    """Lists apps with the number of their programs and schedules, ordered by id."""
+    return Query("/v1/apps", {"namespace": namespace})
 
 
 def show(app: AppArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
@@ -65,8 +61,7 @@ def show(app: AppArgument, *, output: FormatOption = Format.TABLE, url: UrlOptio
     query = {"app": ref, "limit": _SHOWN}
     programs = ask("GET", "/v1/programs", url=url, params=query)
     schedules = ask("GET", "/v1/schedules", url=url, params=query)
-    if output.is_structured:
-        print_structured({**found, "programs": programs["programs"], "schedules": schedules["schedules"]}, output)
+    if print_structured({**found, "programs": programs["programs"], "schedules": schedules["schedules"]}, output):
         return
     out = console()
     where = f" from {found['deployedFrom']}" if found["deployedFrom"] else ""
@@ -113,8 +108,7 @@ def delete(
     )
     if changed is None:
         return
-    if output.is_structured:
-        print_structured(changed, output)
+    if print_structured(changed, output):
         return
     programs, schedules = len(changed["programs"]), len(changed["schedules"])
     console().print(

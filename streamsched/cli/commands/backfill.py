@@ -12,6 +12,7 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_backfill, full_name, short_name
 from streamsched.cli.output import (
     Format,
@@ -22,7 +23,6 @@ from streamsched.cli.output import (
     print_table,
     state_style,
 )
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.progress_bar import bar
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
@@ -148,43 +148,45 @@ def start(
         console().print(f"{name} {said}; see `streamsched backfill show {name}`", markup=False)
 
 
+def _row(found: Mapping[str, Any]) -> dict[str, Any]:
+    counts = found["counts"]
+    ended = counts["succeeded"] + counts["failed"] + counts["dropped"]
+    failed = counts["failed"] + counts["dropped"]
+    return {**found, **counts, "id": short_name(found["id"]), "ended": ended, "failed": failed}
+
+
+@list_command(
+    Listing(
+        "backfills",
+        (
+            Column("id", "backfill", ColumnKind.ID),
+            Column("state", style=state_style),
+            "jobs",
+            "ended",
+            "active",
+            Column("failed", optional=1),
+            Column("createdAt", "started", ColumnKind.TIME),
+        ),
+        "no backfills",
+        _row,
+    )
+)
 def list_backfills(
     *,
     schedule: Annotated[
         str, typer.Option(autocompletion=schedule_names, help="Only backfills of this schedule, [namespace.]app.name.")
     ] = "",
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+    namespace: NamespaceFilter = "",
+) -> Query:
     """Lists backfills, newest first."""
-    params = {"schedule": full_name(schedule)}
-    found, more = fetch_list(
-        "/v1/backfills", "backfills", url=url, output=output, after=after, limit=limit, params=params
-    )
-    if output.is_structured:
-        print_structured(found, output)
-        return
-    columns = (
-        Column("id", "backfill", ColumnKind.ID),
-        Column("state", style=state_style),
-        "jobs",
-        "ended",
-        "active",
-        Column("failed", optional=1),
-        Column("createdAt", "started", optional=2),
-    )
-    print_table((_row(each) for each in found), columns, wide=output.is_wide, empty="no backfills")
-    print_more(more)
+    return Query("/v1/backfills", {"schedule": full_name(schedule), "namespace": namespace})
 
 
 def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a backfill with its progress, and its active and failed jobs."""
     path = f"/v1/backfills/{quote(full_backfill(backfill), safe='')}"
     found = ask("GET", path, url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     console().print(progress(found["counts"]), markup=False)
     first = ("id", "schedule", "state", "stateReason", "from", "to")
@@ -198,7 +200,7 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
             Column("job", kind=ColumnKind.ID),
             Column("state", style=state_style),
             Column("outcome", style=state_style),
-            Column("reason", kind=ColumnKind.TEXT, breakable=True, optional=1),
+            Column("reason", kind=ColumnKind.REASON),
         )
         print_table(
             ({**each, "job": short_name(each["job"])} for each in jobs["jobs"]), columns, wide=output.is_wide, empty=""
@@ -281,10 +283,10 @@ def _print_plan(found: Mapping[str, Any]) -> None:
     counts, jobs = found["counts"], found["jobs"]
     columns = (
         Column("job", kind=ColumnKind.ID),
-        Column("logicalTime", "logical time"),
+        Column("logicalTime", "logical time", ColumnKind.TIME),
         Column("key", kind=ColumnKind.TEXT),
         Column("known"),
-        Column("latest", kind=ColumnKind.ID, optional=2),
+        Column("latest", optional=2),
         Column("arguments", kind=ColumnKind.TEXT, breakable=True, optional=1),
     )
     used = [each for each in columns if each.name not in ("logicalTime", "key") or any(job[each.name] for job in jobs)]
@@ -302,13 +304,6 @@ def _planned_row(job: Mapping[str, Any]) -> dict[str, Any]:
         "latest": job["latest"] and short_name(job["latest"]),
         "arguments": " ".join(f"{name}={value}" for name, value in own.items()) or None,
     }
-
-
-def _row(found: Mapping[str, Any]) -> dict[str, Any]:
-    counts = found["counts"]
-    ended = counts["succeeded"] + counts["failed"] + counts["dropped"]
-    failed = counts["failed"] + counts["dropped"]
-    return {**found, **counts, "id": short_name(found["id"]), "ended": ended, "failed": failed}
 
 
 def _shown_span(found: Mapping[str, Any]) -> dict[str, Any]:

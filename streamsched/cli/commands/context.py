@@ -14,17 +14,24 @@ import typer
 
 from streamsched.cli.connection.contexts import ServerContext, contexts_file, read_contexts, write_contexts
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
+from streamsched.cli.listing import Listing, print_items
+from streamsched.cli.output import Format, FormatOption, console
 from streamsched.cli.server import describe_server
 from streamsched.cli.shell.completion import context_names
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 
-_COLUMNS: Final = (
-    Column("current", " "),
-    Column("name", "context", ColumnKind.ID),
-    Column("url", "URL", ColumnKind.ID),
-    Column("token", kind=ColumnKind.TEXT, optional=1, breakable=True),
+_CONTEXTS: Final = Listing(
+    "contexts",
+    (
+        Column("current", " "),
+        Column("name", "context", ColumnKind.ID),
+        Column("url", "URL", ColumnKind.ID),
+        Column("token", kind=ColumnKind.TEXT, optional=1, breakable=True),
+    ),
+    "no contexts: `streamsched context set NAME --url URL`",
+    lambda context: {**context, "current": "*" if context["current"] else ""},
+    name=lambda context: context["name"],
 )
 
 _NAME: Final = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")
@@ -47,16 +54,13 @@ def commands() -> typer.Typer:
 def list_contexts(*, output: FormatOption = Format.TABLE) -> None:
     """Lists the contexts, and says which server a command without --url and --context uses here."""
     contexts = read_contexts(os.environ)
-    rows = [
+    items = [
         {"name": each.name, "url": each.url, "token": each.token_source, "current": each.name == contexts.current}
         for each in contexts.known.values()
     ]
-    if output.is_structured:
-        print_structured(rows, output)
-        return
-    shown = [{**row, "current": "*" if row["current"] else ""} for row in rows]
-    print_table(shown, _COLUMNS, wide=output.is_wide, empty="no contexts: `streamsched context set NAME --url URL`")
-    console().print(f"here: {describe_server(os.environ.get('STREAMSCHED_URL', ''))}", markup=False)
+    print_items(_CONTEXTS, items, output)
+    if not output.is_structured:
+        console().print(f"here: {describe_server(os.environ.get('STREAMSCHED_URL', ''))}", markup=False)
 
 
 def use(

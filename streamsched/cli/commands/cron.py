@@ -68,9 +68,7 @@ def next_ticks(
     check_cron(leaf)
     since = _instant(after) if after else SystemClock().now()
     found = {"when": str(leaf), **forecast_codec.to_json(forecast(leaf, since, count, created_at=since))}
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         print_forecast(found)
 
 

@@ -107,8 +107,7 @@ def deploy(
         return
     if changed.get("pending"):
         await_log(short_name(str(app.ref)), changed, url)
-    if output.is_structured:
-        print_structured(changed, output)
+    if print_structured(changed, output):
         return
     kinds = [kind for kind in ("programs", "schedules", "expectations") if changed.get(kind)]
     counts = [count_text(len(changed[kind]), kind[:-1]) for kind in kinds]
@@ -140,9 +139,7 @@ def diff(
     params = {"updateSchedules": update_schedules, "keep": keep, "dry_run": True}
     path = f"/v1/apps/{app.ref.namespace}/{app.ref.app}"
     preview = ask("PUT", path, url=url, params=params, body=app_to_json(app))
-    if output.is_structured:
-        print_structured(preview, output)
-    else:
+    if not print_structured(preview, output):
         print_plan(preview, origin_of(target), url)
     if preview["differs"]:
         raise typer.Exit(DIFFERS)

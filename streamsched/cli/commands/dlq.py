@@ -8,9 +8,10 @@ import typer
 
 from streamsched.cli.commands.admin import DirectOption, administer, through_api
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, print_items
 from streamsched.cli.naming import field_path
-from streamsched.cli.output import Format, FormatOption, print_json, print_structured, print_table
-from streamsched.cli.paging import AfterOption, print_more
+from streamsched.cli.output import Format, FormatOption, print_json
+from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -18,12 +19,17 @@ from streamsched.domain.errors import InvalidError
 if TYPE_CHECKING:
     from streamsched.admin.installation import Installation
 
-_COLUMNS: Final = (
-    Column("id", "letter", ColumnKind.ID),
-    Column("at", optional=2),
-    Column("topic", optional=1),
-    Column("path", kind=ColumnKind.TEXT, optional=3),
-    Column("reason", kind=ColumnKind.TEXT),
+_LETTERS: Final = Listing(
+    "letters",
+    (
+        Column("id", "letter", ColumnKind.ID),
+        Column("at", kind=ColumnKind.TIME),
+        Column("topic", optional=1),
+        Column("path", kind=ColumnKind.TEXT, optional=2),
+        Column("reason", kind=ColumnKind.REASON),
+    ),
+    "no dead letters",
+    lambda letter: {**letter, "path": field_path(letter.get("path") or "") or None},
 )
 _PATH = "/v1/admin/dead-letters"
 
@@ -43,7 +49,7 @@ def commands() -> typer.Typer:
 def list_letters(
     *,
     after: AfterOption = "",
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of letters.")] = 100,
+    limit: LimitOption = None,
     direct: DirectOption = False,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
@@ -52,18 +58,16 @@ def list_letters(
     from streamsched.admin import dead_letters as admin
 
     async def read(at: Installation) -> dict[str, Any]:
-        return await admin.letters_page(at.broker, at.archived_letters, limit=limit, after=after)
+        return await admin.letters_page(at.broker, at.archived_letters, limit=limit or _LETTERS.page, after=after)
 
     if through_api(url, direct=direct):
-        found = ask("GET", _PATH, url=url, params={"after": after, "limit": limit})
+        letters, more = fetch_list(_PATH, _LETTERS.member, url=url, output=output, after=after, limit=limit)
     else:
         found = administer(read)
-    if output.is_structured:
-        print_structured(found["letters"], output)
-    else:
-        rows = [{**each, "path": field_path(each.get("path") or "") or None} for each in found["letters"]]
-        print_table(rows, _COLUMNS, wide=output.is_wide, empty="no dead letters")
-        print_more(found.get("next", ""))
+        letters, more = found["letters"], found.get("next", "")
+    print_items(_LETTERS, letters, output)
+    if not output.is_structured:
+        print_more(more)
 
 
 def show(letter: Letter, *, direct: DirectOption = False, url: UrlOption = "") -> None:

@@ -15,19 +15,30 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, print_items
 from streamsched.cli.naming import field_path, without_default
-from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_structured, print_table
+from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_structured
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.errors import InvalidError
 
-_COLUMNS: Final = (
-    Column("at", "logged"),
-    Column("key", kind=ColumnKind.ID),
-    Column("what", kind=ColumnKind.TEXT, breakable=True),
-    Column("id", "event", ColumnKind.ID, optional=1),
-    Column("source", kind=ColumnKind.TEXT, optional=2, breakable=True),
-    Column("position", optional=3),
+_EVENTS: Final = Listing(
+    "events",
+    (
+        Column("at", "logged", ColumnKind.TIME),
+        Column("key", kind=ColumnKind.ID),
+        Column("what", kind=ColumnKind.TEXT, breakable=True),
+        Column("id", "event", ColumnKind.ID),
+        Column("source", kind=ColumnKind.TEXT, optional=1, breakable=True),
+        Column("position", optional=2),
+    ),
+    "no events yet",
+    lambda event: {
+        **event,
+        "key": without_default(event["key"] or "-"),
+        "what": without_default(event["problem"] or event["what"]),
+    },
+    name=lambda event: event["id"] or "",
 )
 IdOption = Annotated[
     str, typer.Option("--id", help="Id of the event. An event with a known id has no effect. Default: a random id.")
@@ -60,15 +71,8 @@ def list_events(
 ) -> None:
     """Lists the newest events of the log, newest first."""
     found = ask("GET", "/v1/events", url=url, params={"text": text, "depth": depth, "limit": limit})
-    if output.is_structured:
-        print_structured(found["events"], output)
-        return
-    rows = [
-        {**each, "key": without_default(each["key"] or "-"), "what": without_default(each["problem"] or each["what"])}
-        for each in found["events"]
-    ]
-    print_table(rows, _COLUMNS, wide=output.is_wide, empty="no such event" if text else "no events yet")
-    if not found["searchedAll"]:
+    print_items(_EVENTS, found["events"], output, filtered=bool(text))
+    if not output.is_structured and not found["searchedAll"]:
         console().print(f"{found['searched']} records were searched; more: --depth", style="dim")
 
 
@@ -153,9 +157,7 @@ def why(
     Exit code 3: no verdict is known.
     """
     found = ask("GET", f"/v1/events/{quote(event, safe='')}/verdicts", url=url, params={"source": source})
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         out = console()
         out.print(found["summary"], markup=False)
         for line in found["verdicts"]:
@@ -197,9 +199,7 @@ def _print_result(result: dict[str, Any], output: Format) -> None:
     Raises:
         typer.Exit: some events were refused (exit code 2).
     """
-    if output.is_structured:
-        print_structured(result, output)
-    else:
+    if not print_structured(result, output):
         count = result["accepted"]
         console().print(f"{count} event{'s' if count != 1 else ''} accepted: {', '.join(result['ids'])}")
         if count == 1:

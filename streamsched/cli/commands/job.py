@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_job, full_name, short_name
 from streamsched.cli.output import (
     Format,
@@ -20,24 +21,22 @@ from streamsched.cli.output import (
     moment,
     print_record,
     print_structured,
-    print_table,
     state_style,
 )
-from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask, find_url
-from streamsched.cli.shell.completion import app_names, job_names, schedule_names
+from streamsched.cli.shell.completion import job_names, schedule_names
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.ports.clock import SystemClock
 
 _COLUMNS: Final = (
     Column("id", "job", ColumnKind.ID),
     Column("state", style=state_style),
-    Column("attempts", optional=3),
+    Column("attempts", optional=2),
     Column("duration", optional=1),
-    Column("satisfiedAt", "satisfied", optional=4),
-    Column("nextCheckAt", "next check", optional=5),
-    Column("missed", kind=ColumnKind.TEXT, optional=6),
-    Column("reason", kind=ColumnKind.TEXT, optional=2, breakable=True),
+    Column("satisfiedAt", "satisfied", ColumnKind.TIME),
+    Column("nextCheckAt", "next check", ColumnKind.TIME),
+    Column("missed", kind=ColumnKind.TEXT, optional=3),
+    Column("reason", kind=ColumnKind.REASON),
 )
 
 Job = Annotated[str, typer.Argument(metavar="JOB", autocompletion=job_names, help="Id of the job.")]
@@ -85,40 +84,6 @@ def follow(
                 typer.echo(plain_text(line))
 
 
-def list_jobs(
-    *,
-    schedule: Annotated[
-        str, typer.Option(autocompletion=schedule_names, help="Only jobs of this schedule, [namespace.]app.name.")
-    ] = "",
-    app: Annotated[
-        str, typer.Option("--app", autocompletion=app_names, help="Only jobs of this app, [namespace.]app.")
-    ] = "",
-    namespace: Annotated[str, typer.Option(help="Only jobs of this namespace.")] = "",
-    state: Annotated[
-        list[str] | None,
-        typer.Option(help="Only jobs in this state, such as PENDING_CONSTRAINT, LAUNCHED or FAILED; can be repeated."),
-    ] = None,
-    after: AfterOption = "",
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of jobs.")] = 30,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Lists jobs, newest first. A launched job is shown with the state of its last run."""
-    states = [each.upper() for each in state or ()]
-    params = {"schedule": full_name(schedule), "app": full_app(app), "namespace": namespace}
-    params |= {"state": states, "after": after, "limit": limit}
-    found = ask("GET", "/v1/jobs", url=url, params=params)
-    jobs = found["jobs"]
-    if output.is_structured:
-        print_structured(jobs, output)
-    else:
-        empty = (
-            "no such jobs" if schedule or app or namespace or state else "no jobs yet: no schedule has been satisfied"
-        )
-        print_table(map(_row, jobs), _COLUMNS, wide=output.is_wide, empty=empty)
-        print_more(found.get("next", ""))
-
-
 def _row(job: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the list. The duration of an active run is the time until now."""
     launched = job["state"] == "LAUNCHED" and job.get("outcome")
@@ -133,20 +98,36 @@ def _row(job: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@list_command(Listing("jobs", _COLUMNS, "no jobs yet: no schedule has been satisfied", _row, page=30))
+def list_jobs(
+    *,
+    schedule: Annotated[
+        str, typer.Option(autocompletion=schedule_names, help="Only jobs of this schedule, [namespace.]app.name.")
+    ] = "",
+    app: AppFilter = "",
+    namespace: NamespaceFilter = "",
+    state: Annotated[
+        list[str] | None,
+        typer.Option(help="Only jobs in this state, such as PENDING_CONSTRAINT, LAUNCHED or FAILED; can be repeated."),
+    ] = None,
+) -> Query:
+    """Lists jobs, newest first. A launched job is shown with the state of its last run."""
+    states = [each.upper() for each in state or ()]
+    filters = {"schedule": full_name(schedule), "app": full_app(app), "namespace": namespace, "state": states}
+    return Query("/v1/jobs", filters)
+
+
 def show(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a job."""
     found = ask("GET", f"/v1/jobs/{full_job(job)}", url=url)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         print_record(found)
 
 
 def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains the state of a job: its constraints, and the earliest time at which it can start."""
     found = ask("GET", f"/v1/jobs/{full_job(job)}/why", url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out = console()
     out.print(f"[bold]{short_name(found['job'])}[/] is {colour_state(found['state'])}")

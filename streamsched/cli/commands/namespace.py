@@ -77,8 +77,7 @@ def _path(namespace: str) -> str:
 
 
 def _print(found: dict[str, Any], output: Format) -> None:
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out = console()
     for name, value in found["arguments"].items():

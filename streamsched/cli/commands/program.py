@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import UrlOption, ask
-from streamsched.cli.shell.completion import app_names, program_names
+from streamsched.cli.shell.completion import program_names
 from streamsched.cli.table import Column, ColumnKind
 
 #: The member that describes what a program runs, for each type of program.
@@ -29,37 +30,22 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_programs(
-    *,
-    namespace: Annotated[str, typer.Option(help="Only programs of this namespace.")] = "",
-    app: Annotated[
-        str, typer.Option("--app", autocompletion=app_names, help="Only programs of this app, [namespace.]app.")
-    ] = "",
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Lists programs, ordered by id."""
-    query = {"namespace": namespace, "app": full_app(app)}
-    programs, more = fetch_list(
-        "/v1/programs", "programs", url=url, output=output, after=after, limit=limit, params=query
+def _row(program: Mapping[str, Any]) -> dict[str, Any]:
+    runs = next((program[kind] for kind in _RUNS if kind in program), None)
+    return {**program, "id": short_name(program["id"]), "runs": runs}
+
+
+@list_command(
+    Listing(
+        "programs",
+        (Column("id", "program", ColumnKind.ID), "type", Column("runs", kind=ColumnKind.TEXT, breakable=True)),
+        "no programs yet: `streamsched deploy FILE`",
+        _row,
     )
-    if output.is_structured:
-        print_structured(programs, output)
-    else:
-        rows = [
-            {**each, "id": short_name(each["id"]), "runs": next((each[kind] for kind in _RUNS if kind in each), None)}
-            for each in programs
-        ]
-        empty = "no such programs" if namespace or app else "no programs yet: `streamsched deploy FILE`"
-        print_table(
-            rows,
-            (Column("id", "program", ColumnKind.ID), "type", Column("runs", kind=ColumnKind.ID)),
-            wide=output.is_wide,
-            empty=empty,
-        )
-        print_more(more)
+)
+def list_programs(*, namespace: NamespaceFilter = "", app: AppFilter = "") -> Query:
+    """Lists programs, ordered by id."""
+    return Query("/v1/programs", {"namespace": namespace, "app": full_app(app)})
 
 
 def start(
@@ -80,9 +66,7 @@ def start(
     """Starts a run of a program at once, without a job; refuses when a limit is reached. `run start` waits instead."""
     body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force, "now": True}
     found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         console().print(
             f"{short_name(found['run'])} is starting; see `streamsched run show {short_name(found['run'])}`"
         )
@@ -115,8 +99,7 @@ def delete(
     )
     if changed is None:
         return
-    if output.is_structured:
-        print_structured(changed, output)
+    if print_structured(changed, output):
         return
     out = console()
     for kind in ("programs", "schedules"):

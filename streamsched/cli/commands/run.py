@@ -11,13 +11,13 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.following import follow_job, follow_log, run_exit_code
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, full_run, short_name
-from streamsched.cli.output import Format, FormatOption, console, duration, print_structured, print_table, state_style
-from streamsched.cli.paging import AfterOption, print_more
+from streamsched.cli.output import Format, FormatOption, console, duration, print_structured, state_style
 from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
-from streamsched.cli.shell.completion import app_names, program_names, run_names
+from streamsched.cli.shell.completion import program_names, run_names
 from streamsched.cli.shell.log_text import LogText
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -27,10 +27,10 @@ from streamsched.ports.clock import SystemClock
 _COLUMNS: Final = (
     Column("id", "run", ColumnKind.ID),
     Column("state", style=state_style),
-    Column("startedAt", "started", optional=3),
+    Column("startedAt", "started", ColumnKind.TIME),
     Column("duration", optional=1),
-    Column("program", kind=ColumnKind.ID, optional=4),
-    Column("reason", kind=ColumnKind.TEXT, optional=2, breakable=True),
+    Column("program", optional=2),
+    Column("reason", kind=ColumnKind.REASON),
 )
 
 Run = Annotated[str, typer.Argument(metavar="RUN", autocompletion=run_names, help="Id of the run.")]
@@ -111,9 +111,7 @@ def start(
     path = f"/v1/schedules/{full_name(schedule)}/runs" if schedule else f"/v1/programs/{full_name(program)}/runs"
     headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
     found = ask("POST", path, url=url, body=body, headers=headers)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         console().print(_started_text(found), markup=False)
     if wait and "run" in found:
         follow_log(f"/v1/runs/{found['run']}/logs", "0", url)
@@ -130,41 +128,6 @@ def _started_text(found: Mapping[str, Any]) -> str:
     return f"{job} {'was submitted before' if found['repeated'] else 'is submitted'}; see `streamsched job why {job}`"
 
 
-def list_runs(
-    *,
-    program: Annotated[
-        str, typer.Option(autocompletion=program_names, help="Only runs of this program, [namespace.]app.name.")
-    ] = "",
-    app: Annotated[
-        str, typer.Option("--app", autocompletion=app_names, help="Only runs of this app, [namespace.]app.")
-    ] = "",
-    namespace: Annotated[str, typer.Option(help="Only runs of this namespace.")] = "",
-    state: Annotated[
-        list[str] | None, typer.Option(help="Only runs in this state, such as RUNNING or FAILED; can be repeated.")
-    ] = None,
-    after: AfterOption = "",
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of runs.")] = 30,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Lists runs, newest first."""
-    states = [each.upper() for each in state or ()]
-    params = {"program": full_name(program), "app": full_app(app), "namespace": namespace}
-    params |= {"state": states, "after": after, "limit": limit}
-    found = ask("GET", "/v1/runs", url=url, params=params)
-    runs = found["runs"]
-    if output.is_structured:
-        print_structured(runs, output)
-    else:
-        print_table(
-            map(_row, runs),
-            _COLUMNS,
-            wide=output.is_wide,
-            empty="no such runs" if program or app or namespace or state else "no runs yet",
-        )
-        print_more(found.get("next", ""))
-
-
 def _row(run: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the list. The duration of an active run is the time until now."""
     now = SystemClock().now().isoformat()
@@ -177,12 +140,28 @@ def _row(run: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@list_command(Listing("runs", _COLUMNS, "no runs yet", _row, page=30))
+def list_runs(
+    *,
+    program: Annotated[
+        str, typer.Option(autocompletion=program_names, help="Only runs of this program, [namespace.]app.name.")
+    ] = "",
+    app: AppFilter = "",
+    namespace: NamespaceFilter = "",
+    state: Annotated[
+        list[str] | None, typer.Option(help="Only runs in this state, such as RUNNING or FAILED; can be repeated.")
+    ] = None,
+) -> Query:
+    """Lists runs, newest first."""
+    states = [each.upper() for each in state or ()]
+    filters = {"program": full_name(program), "app": full_app(app), "namespace": namespace, "state": states}
+    return Query("/v1/runs", filters)
+
+
 def show(run: Run, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a run, what made it, where each argument comes from, and its chain of attempts and reruns."""
     found = ask("GET", f"/v1/runs/{full_run(run)}", url=url)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         print_run(found)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
@@ -14,6 +15,7 @@ from streamsched.cli.commands.schedule_changes import state_in_words
 from streamsched.cli.commands.schedules import versions
 from streamsched.cli.commands.schedules.open_keys import joins_runs, keys, print_losses, print_some_keys
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, short_name, without_default
 from streamsched.cli.output import (
     Format,
@@ -25,7 +27,6 @@ from streamsched.cli.output import (
     print_table,
     progress_tree,
 )
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -37,15 +38,15 @@ _COLUMNS: Final = (
     Column("state"),
     Column("progress", kind=ColumnKind.TEXT),
     Column("waitingJobs", "waiting", optional=1),
-    Column("nextTickAt", "next tick", optional=3),
-    Column("program", kind=ColumnKind.ID, optional=4),
+    Column("nextTickAt", "next tick", ColumnKind.TIME),
+    Column("program", optional=3),
     Column("when", kind=ColumnKind.TEXT, optional=2),
 )
 _TICKS: Final = (
-    Column("at", "fires at"),
+    Column("at", "fires at", ColumnKind.TIME),
     Column("schedule", kind=ColumnKind.ID),
     Column("state", optional=1),
-    Column("program", "starts", ColumnKind.ID, optional=3),
+    Column("program", "starts", optional=3),
     Column("when", kind=ColumnKind.TEXT, optional=2),
 )
 #: Most ticks of all schedules in one response of the API.
@@ -57,7 +58,6 @@ _POLL_INTERVAL: Final = 0.3
 Schedule = Annotated[
     str, typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name.")
 ]
-AppFilter = Annotated[str, typer.Option("--app", help="Only schedules of this app, [namespace.]app.")]
 
 
 class State(StrEnum):
@@ -84,30 +84,30 @@ def commands() -> typer.Typer:
     return app
 
 
+def _row(schedule: dict[str, Any]) -> dict[str, Any]:
+    """A row of the list. An error is shown instead of the state."""
+    error = schedule.get("error")
+    return {
+        **schedule,
+        "id": short_name(schedule["id"]),
+        "state": f"error, {error['parked']} parked" if error else schedule["state"],
+        "progress": _progress_line(schedule),
+        "when": without_default(schedule["when"]),
+    }
+
+
+@list_command(Listing("schedules", _COLUMNS, "no schedules yet: `streamsched deploy FILE`", _row))
 def list_schedules(
     *,
-    namespace: Annotated[str, typer.Option(help="Only schedules of this namespace.")] = "",
+    namespace: NamespaceFilter = "",
     app: AppFilter = "",
     state: Annotated[
         list[State] | None, typer.Option(help="Only schedules in this state; can be repeated.", case_sensitive=False)
     ] = None,
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Query:
     """Lists schedules with their state and progress, ordered by id."""
-    params = {"namespace": namespace, "app": full_app(app), "state": [each.value for each in state or ()]}
-    schedules, more = fetch_list(
-        "/v1/schedules", "schedules", url=url, output=output, after=after, limit=limit, params=params
-    )
-    if output.is_structured:
-        print_structured(schedules, output)
-        return
-    filtered = namespace or app or state
-    empty = "no such schedules" if filtered else "no schedules yet: `streamsched deploy FILE`"
-    print_table(map(_row, schedules), _COLUMNS, wide=output.is_wide, empty=empty)
-    print_more(more)
+    states = [each.value for each in state or ()]
+    return Query("/v1/schedules", {"namespace": namespace, "app": full_app(app), "state": states})
 
 
 def next_ticks(
@@ -120,6 +120,7 @@ def next_ticks(
         ),
     ] = "",
     *,
+    namespace: NamespaceFilter = "",
     app: AppFilter = "",
     within: Annotated[str, typer.Option(help="Without SCHEDULE: only ticks within this time, such as 12h.")] = "",
     count: Annotated[
@@ -134,16 +135,16 @@ def next_ticks(
     """Lists the next ticks of a schedule, or of all schedules.
 
     For one schedule, ticks are shown in the zone of the trigger and in UTC, with notes on days that daylight saving or
-    a calendar changes. Without SCHEDULE at most 200 ticks are listed, in UTC.
+    a calendar changes. Without SCHEDULE at most 200 ticks are listed, in local time.
     """
     if not schedule:
-        _print_all_ticks(app, within, count, output, url)
+        params = {"namespace": namespace, "app": full_app(app), "limit": min(count, _MOST_TICKS)}
+        _print_all_ticks(params, within, output, url)
         return
-    if app or within:
-        raise typer.BadParameter("--app and --within need the ticks of all schedules; omit SCHEDULE")
+    if namespace or app or within:
+        raise typer.BadParameter("--namespace, --app and --within need the ticks of all schedules; omit SCHEDULE")
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/next", url=url, params={"count": count})
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     if not found["leaves"] and not found["sinceLastRun"]:
         console().print("the schedule has no time trigger", style="dim")
@@ -155,16 +156,11 @@ def next_ticks(
         console().print(f"the schedule is {found['state']} and starts nothing until it is enabled", style="yellow")
 
 
-def _print_all_ticks(app: str, within: str, count: int, output: Format, url: str) -> None:
+def _print_all_ticks(params: Mapping[str, Any], within: str, output: Format, url: str) -> None:
     until = SystemClock().now() + parse_duration(within, "--within") if within else None
-    params = {
-        "app": full_app(app),
-        "limit": min(count, _MOST_TICKS),
-        "until": until.isoformat().replace("+00:00", "Z") if until else None,
-    }
-    ticks = ask("GET", "/v1/ticks", url=url, params=params)["ticks"]
-    if output.is_structured:
-        print_structured(ticks, output)
+    ends = {"until": until.isoformat().replace("+00:00", "Z")} if until else {}
+    ticks = ask("GET", "/v1/ticks", url=url, params={**params, **ends})["ticks"]
+    if print_structured(ticks, output):
         return
     rows = [
         {
@@ -183,8 +179,7 @@ def _print_all_ticks(app: str, within: str, count: int, output: Format, url: str
 def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a schedule: state, trigger, next tick, waiting jobs, verdicts and progress."""
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}", url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out, name = console(), short_name(found["id"])
     colour = "green" if found["enabled"] else "yellow"
@@ -231,8 +226,7 @@ def why_not(
     """Explains why a schedule did not start its program between two instants."""
     params = {name: value for name, value in (("since", since), ("until", until)) if value}
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/why-not", url=url, params=params)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out = console()
     out.print(f"{short_name(found['schedule'])}: {found['summary']}", markup=False)
@@ -287,11 +281,14 @@ def history(
 ) -> None:
     """Lists the changes of a schedule with their reasons, newest first. Also works for a deleted schedule."""
     lines = ask("GET", f"/v1/schedules/{full_name(schedule)}/history", url=url, params={"limit": limit})["history"]
-    if output.is_structured:
-        print_structured(lines, output)
-    else:
+    if not print_structured(lines, output):
         rows = [{**each, "generation": (each["detail"] or {}).get("generation")} for each in lines]
-        columns = ("at", "action", "generation", Column("reason", kind=ColumnKind.TEXT))
+        columns = (
+            Column("at", kind=ColumnKind.TIME),
+            "action",
+            "generation",
+            Column("reason", kind=ColumnKind.REASON),
+        )
         print_table(rows, columns, wide=output.is_wide, empty="no changes")
 
 
@@ -303,18 +300,6 @@ def _print_error(found: dict[str, Any]) -> None:
         f"{error['parked']} signals are parked{attempts}: `streamsched schedule replay {short_name(found['id'])}`",
         markup=False,
     )
-
-
-def _row(schedule: dict[str, Any]) -> dict[str, Any]:
-    """A row of the list. An error is shown instead of the state."""
-    error = schedule.get("error")
-    return {
-        **schedule,
-        "id": short_name(schedule["id"]),
-        "state": f"error, {error['parked']} parked" if error else schedule["state"],
-        "progress": _progress_line(schedule),
-        "when": without_default(schedule["when"]),
-    }
 
 
 def _progress_line(schedule: dict[str, Any]) -> str:

@@ -153,9 +153,7 @@ def update(
     )
     if found is None:
         return
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         _report(found, "update")
 
 
@@ -184,9 +182,7 @@ def delete(
     )
     if found is None:
         return
-    if output.is_structured:
-        print_structured({"id": name, "action": "deleted"}, output)
-    else:
+    if not print_structured({"id": name, "action": "deleted"}, output):
         console().print(f"{short_name(name)} is deleted")
 
 
@@ -228,9 +224,7 @@ def _change(path: str, body: object, verb: str, *, yes: bool, dry_run: bool, out
     )
     if found is None:
         return
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         _report(found, verb)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -9,15 +10,15 @@ import typer
 
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 
 #: Exit code of a test that was not accepted.
 REFUSED = 1
 NameArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", help="Name of the webhook.")]
-NamespaceOption = Annotated[str, typer.Option("--namespace", "-n", help="Namespace of the webhook.")]
+NamespaceOption = Annotated[str, typer.Option("--namespace", help="Namespace of the webhook.")]
 
 
 def commands() -> typer.Typer:
@@ -81,8 +82,7 @@ def create(
         **({"secret": {"secret": secret}} if secret else {}),
     }
     found = ask("POST", _path(namespace), url=url, body=body)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     if "signingSecret" in found:
         typer.echo(found["signingSecret"])
@@ -141,33 +141,29 @@ def change(
         _print(found, output)
 
 
-def list_webhooks(
-    *,
-    namespace: NamespaceOption = "default",
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+def _row(webhook: Mapping[str, Any]) -> dict[str, Any]:
+    return {**webhook, "error": webhook["error"] or (None if webhook["enabled"] else webhook["reason"])}
+
+
+@list_command(
+    Listing(
+        "webhooks",
+        (
+            Column("name", kind=ColumnKind.ID),
+            Column("url", kind=ColumnKind.TEXT, breakable=True),
+            "enabled",
+            "queued",
+            Column("deliveredAt", "delivered", ColumnKind.TIME),
+            Column("nextAt", "next try", ColumnKind.TIME),
+            Column("error", kind=ColumnKind.REASON),
+        ),
+        "no webhooks; `streamsched webhook create NAME URL` makes one",
+        _row,
+    )
+)
+def list_webhooks(*, namespace: NamespaceOption = "default") -> Query:
     """Lists the webhooks of a namespace with how their deliveries go."""
-    rows, cursor = fetch_list(_path(namespace), "webhooks", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(rows, output)
-        return
-    columns = (
-        Column("name", kind=ColumnKind.ID),
-        Column("url", kind=ColumnKind.TEXT, breakable=True),
-        Column("enabled"),
-        Column("queued"),
-        Column("deliveredAt", "delivered", optional=2),
-        Column("nextAt", "next try", optional=3),
-        Column("error", kind=ColumnKind.TEXT, breakable=True, optional=1),
-    )
-    shown = [{**row, "error": row["error"] or (None if row["enabled"] else row["reason"])} for row in rows]
-    print_table(
-        shown, columns, wide=output.is_wide, empty="no webhooks; `streamsched webhook create NAME URL` makes one"
-    )
-    print_more(cursor)
+    return Query(_path(namespace))
 
 
 def show(
@@ -193,9 +189,7 @@ def send_test(
     Exit code 1: the target has not accepted it.
     """
     found = ask("POST", f"{_path(namespace, name)}/test", url=url, body={})
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         console().print(
             f"{'accepted' if found['accepted'] else 'not accepted'}: {plain_text(found['answer'])}", markup=False
         )
@@ -248,9 +242,7 @@ def delete(
             quiet=output.is_structured,
         )
     deleted = ask("DELETE", _path(namespace, name), url=url)
-    if output.is_structured:
-        print_structured(deleted, output)
-    else:
+    if not print_structured(deleted, output):
         console().print(f"webhook {plain_text(name)} was deleted", markup=False)
 
 
@@ -260,8 +252,7 @@ def _path(namespace: str, name: str | None = None) -> str:
 
 
 def _print(found: dict[str, Any], output: Format) -> None:
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     reference = found["secret"]
     record = {**found, "secret": "generated" if reference is None else reference["secret"]}

@@ -8,11 +8,11 @@ import sys
 import time
 from collections.abc import Callable
 from contextlib import redirect_stdout
-from functools import wraps
 from typing import Annotated, Any, Final
 
 import typer
 
+from streamsched.cli.shell.signature import wrap_command
 from streamsched.cli.table import plain_text
 from streamsched.domain.errors import UnavailableError
 
@@ -45,19 +45,13 @@ def add_watch(app: typer.Typer) -> typer.Typer:
 
 def add_watch_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """The command with the option `--watch`."""
-    signature = inspect.signature(command, eval_str=True)
-    option = inspect.Parameter("watch", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=WatchOption)
 
-    @wraps(command)
-    def repeat(*arguments: Any, watch: bool = False, **options: Any) -> Any:
+    def repeat_or_run(*arguments: Any, watch: bool = False, **options: Any) -> Any:
         if not watch:
             return command(*arguments, **options)
         return repeat(lambda: command(*arguments, **options))
 
-    vars(repeat)["__signature__"] = signature.replace(parameters=[*signature.parameters.values(), option])
-    evaluated = {name: each.annotation for name, each in signature.parameters.items()}
-    repeat.__annotations__ = {**evaluated, "watch": WatchOption}
-    return repeat
+    return wrap_command(command, repeat_or_run, {"watch": (WatchOption, False)})
 
 
 def repeat(show: Callable[[], object], *, pause: Callable[[float], None] = time.sleep) -> None:

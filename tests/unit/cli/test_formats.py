@@ -7,8 +7,9 @@ import yaml
 from typer.testing import CliRunner
 
 from streamsched.cli.main import make_app
-from streamsched.cli.output import names_of
+from streamsched.cli.output import names_of, print_table
 from streamsched.cli.shell.watching import repeat
+from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from tests.unit.cli.test_requests import Server, server
 
@@ -37,7 +38,8 @@ def test_a_wide_table_has_unbroken_lines(server: Server) -> None:
 
 
 def test_names_of_an_object() -> None:
-    assert names_of({"id": "default.a.b", "app": "a"}) == ["default.a.b"]
+    assert names_of({"id": "default.a.b", "app": "a"}) == ["a.b"]
+    assert names_of({"name": "default.x"}) == ["default.x"]
     assert names_of({"items": [{"name": "x"}, {"name": "y"}]}) == ["x", "y"]
     with pytest.raises(ConfigurationError):
         names_of({"count": 3})
@@ -80,3 +82,10 @@ def test_completion_of_names(server: Server) -> None:
 
 def test_completion_is_silent_without_a_server() -> None:
     assert completed("streamsched schedule show a.", STREAMSCHED_URL="http://127.0.0.1:1") == []
+
+
+def test_an_argument_that_looks_like_a_time_is_shown_as_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    text = "2026-03-01T06:00:00.5Z"
+    print_table([{"value": text, "at": text}], (Column("value"), Column("at", kind=ColumnKind.TIME)), empty="")
+
+    assert capsys.readouterr().out.splitlines()[1].split(maxsplit=1) == [text, "2026-03-01 06:00:00Z"]

@@ -63,7 +63,7 @@ def test_grants_are_listed_and_an_empty_list_says_so(server: Server) -> None:
     assert "pending" in said
     assert "more: --after 'cursor'" in said
     server.answer = {"grants": []}
-    assert "namespace finance has given no grant and has none" in server.run("grant", "list", "finance")
+    assert "the namespace has given no grant and has none" in server.run("grant", "list", "finance")
 
 
 def test_groups_and_pools_are_handed_over_and_nothing_else(server: Server) -> None:

@@ -14,8 +14,8 @@ COLUMNS = (
     Column("id", "schedule", ColumnKind.ID),
     Column("state"),
     Column("when", kind=ColumnKind.TEXT, optional=2),
-    Column("next", "next tick", optional=3),
-    Column("reason", kind=ColumnKind.TEXT, optional=1, breakable=True),
+    Column("next", "next tick", ColumnKind.TIME),
+    Column("reason", kind=ColumnKind.REASON),
 )
 
 CJK = "\u65e5\u672c\u8a9e" * 40
@@ -79,7 +79,17 @@ def test_omitted_columns_are_named_unless_they_are_empty() -> None:
         "                         flights",
     ]
     row["next"] = "2026-03-01 06:00:00Z"
-    assert lines([row], 45)[-1] == "columns not shown: next tick; use `-o wide`"
+    assert lines([row], 45)[-1] == "columns not shown: when; use `-o wide`"
+
+
+def test_a_time_stands_on_two_lines_before_a_column_is_omitted() -> None:
+    row = {"id": "a.b", "state": "enabled", "when": "7 new partitions", "next": "2026-03-01 06:00:00Z", "reason": "-"}
+
+    assert lines([row], 50) == [
+        "schedule  state    when              next tick",
+        "a.b       enabled  7 new partitions  2026-03-01",
+        "                                     06:00:00Z",
+    ]
 
 
 def test_rows_with_long_ids_become_blocks() -> None:

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.access.namespace_grant import SharedKind
@@ -31,8 +31,8 @@ _COLUMNS: Final = (
     "state",
     "details",
     Column("by", optional=1),
-    Column("at", optional=2),
-    Column("reason", kind=ColumnKind.TEXT, optional=3),
+    Column("at", kind=ColumnKind.TIME),
+    Column("reason", kind=ColumnKind.REASON),
 )
 
 
@@ -47,28 +47,22 @@ def commands() -> typer.Typer:
     return app
 
 
+@list_command(
+    Listing(
+        "grants",
+        _COLUMNS,
+        "the namespace has given no grant and has none",
+        name=lambda grant: f"{grant['owner']} {grant['kind']} {grant['name']} {grant['grantee']}",
+    )
+)
 def list_(
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that has given or has them.")],
-    *,
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Query:
     """Lists the grants that a namespace has given and those that it has. A pending one waits for its owner's decision;
-    until then ends of programs arrive without log, error and arguments.
+    until then ends of programs arrive without log, error and arguments. With `-o name` each line has the arguments of
+    `grant remove`.
     """
-    grants, more = fetch_list(_path(namespace), "grants", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(grants, output)
-        return
-    print_table(
-        grants,
-        _COLUMNS,
-        wide=output.is_wide,
-        empty=f"namespace {plain_text(namespace)} has given no grant and has none",
-    )
-    print_more(more)
+    return Query(_path(namespace))
 
 
 def give(
@@ -132,15 +126,12 @@ def hand_over(
         raise typer.BadParameter("KIND is group or pool; other names belong to their namespace")
     path = f"/v1/{kind}s/{quote(name, safe='')}/owner"
     found = ask("PUT", path, url=url, body={"namespace": namespace})
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         console().print(f"{kind} {plain_text(name)} belongs to namespace {plain_text(namespace)}", markup=False)
 
 
 def _print(found: dict[str, Any], done: str, output: Format) -> None:
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     what = f"{found['kind']} {found['owner']}.{found['name']} to {found['grantee']}"
     details = " with details" if found["details"] and done == "granted" else ""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 
@@ -88,79 +89,70 @@ def create(
     grants = [{**grant, "namespace": each} for each in namespace] if namespace else [grant]
     body = {"name": name, "grants": grants, "expiresIn": expires_in}
     found = _created_directly(body) if direct else ask("POST", "/v1/tokens", url=url, body=body)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     typer.echo(found["text"])
     typer.secho(f"token '{plain_text(name)}' is created; it is shown only now", err=True, dim=True)
 
 
-def list_(
-    *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
+@list_command(
+    Listing(
+        "tokens",
+        (
+            Column("name", kind=ColumnKind.ID),
+            Column("may", kind=ColumnKind.TEXT),
+            Column("expiresAt", "expires", ColumnKind.TIME),
+            Column("usedAt", "last used", ColumnKind.TIME),
+            Column("invalid", kind=ColumnKind.REASON),
+            Column("id", optional=1),
+        ),
+        "no tokens; `streamsched token create NAME --role ROLE` makes one",
+        lambda token: {**token, "may": ", ".join(map(_grant_text, token["grants"]))},
+    )
+)
+def list_() -> Query:
     """Lists tokens, also those that expired or were revoked."""
-    rows, cursor = fetch_list("/v1/tokens", "tokens", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(rows, output)
-        return
-    shown = [{**row, "may": ", ".join(_grant_text(grant) for grant in row["grants"])} for row in rows]
-    columns = (
-        Column("name", kind=ColumnKind.ID),
-        Column("may", kind=ColumnKind.TEXT),
-        Column("expiresAt", "expires", optional=2),
-        Column("usedAt", "last used", optional=1),
-        Column("invalid", kind=ColumnKind.TEXT),
-        Column("id", kind=ColumnKind.ID, optional=3),
-    )
-    print_table(
-        shown, columns, wide=output.is_wide, empty="no tokens; `streamsched token create NAME --role ROLE` makes one"
-    )
-    print_more(cursor)
+    return Query("/v1/tokens")
 
 
 def revoke(token: TokenArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Revokes a token. Within a second no API process accepts it."""
     found = ask("POST", f"/v1/tokens/{quote(token, safe='')}/revoke", url=url, body={})
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         console().print(f"token '{plain_text(found['name'])}' is revoked", markup=False)
 
 
 def current(*, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the name and the permissions of the token that commands send."""
     found = ask("GET", "/v1/caller", url=url)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         print_record({"name": found["name"], "may": [_grant_text(grant) for grant in found["grants"]]})
 
 
-def audit_list(
-    *,
-    caller: Annotated[str, typer.Option("--caller", help="Only changes of this caller, such as `token:ci`.")] = "",
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Lists requests of changes, newest first, each with its outcome as another entry."""
-    params = {"caller": caller}
-    rows, cursor = fetch_list("/v1/audit", "entries", url=url, output=output, after=after, limit=limit, params=params)
-    if output.is_structured:
-        print_structured(rows, output)
-        return
-    shown = [{**row, "method": row["action"].partition(" ")[0], "outcome": _outcome(row["detail"])} for row in rows]
-    columns = (
-        "number",
-        Column("at"),
-        Column("caller", kind=ColumnKind.TEXT, breakable=True),
-        "method",
-        Column("target", kind=ColumnKind.TEXT, breakable=True),
-        Column("outcome", kind=ColumnKind.TEXT),
+def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
+    return {**entry, "method": entry["action"].partition(" ")[0], "outcome": _outcome(entry["detail"])}
+
+
+@list_command(
+    Listing(
+        "entries",
+        (
+            Column("number", kind=ColumnKind.ID),
+            Column("at", kind=ColumnKind.TIME),
+            Column("caller", kind=ColumnKind.TEXT, breakable=True),
+            "method",
+            Column("target", kind=ColumnKind.TEXT, breakable=True),
+            Column("outcome", kind=ColumnKind.REASON),
+        ),
+        "no changes were recorded",
+        _entry,
     )
-    print_table(shown, columns, wide=output.is_wide, empty="no changes were recorded")
-    print_more(cursor)
+)
+def audit_list(
+    *, caller: Annotated[str, typer.Option("--caller", help="Only changes of this caller, such as `token:ci`.")] = ""
+) -> Query:
+    """Lists requests of changes, newest first, each with its outcome as another entry."""
+    return Query("/v1/audit", {"caller": caller})
 
 
 def audit_verify(*, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:

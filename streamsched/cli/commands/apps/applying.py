@@ -87,9 +87,7 @@ def plan(
     Exit code 0: nothing would change; 6: something would change.
     """
     planned = _join_plans(_apps(targets, namespace, prune=prune, keep=keep, elsewhere=elsewhere, url=url))
-    if output.is_structured:
-        print_structured(planned, output)
-    else:
+    if not print_structured(planned, output):
         _show(planned, url)
     if planned["differs"]:
         raise typer.Exit(DIFFERS)
@@ -137,8 +135,7 @@ def apply(
     )
     if changed is None:
         return
-    if output.is_structured:
-        print_structured(changed, output)
+    if print_structured(changed, output):
         return
     for app in changed:
         counts = [count_text(len(app[kind]), kind[:-1]) for kind in _KINDS if app[kind]]

@@ -25,9 +25,7 @@ def validate(targets: Targets, *, output: FormatOption = Format.TABLE) -> None:
     files = files_of(targets)
     with notice(f"checking {count_text(len(files), 'file')}"):
         found = [_check_file(file) for file in files]
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         out = console()
         for each in found:
             if each["valid"]:

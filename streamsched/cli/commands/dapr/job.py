@@ -11,7 +11,8 @@ import typer
 
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, moment, print_record, print_structured, print_table
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import Format, FormatOption, console, moment, print_record, print_structured
 from streamsched.cli.server import UrlOption, ask, request
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError, UnavailableError
@@ -86,8 +87,7 @@ def schedule(
         body["overwrite"] = True
     app = _app(app_id, namespace, url)
     found = ask("POST", _path(namespace, app, "jobs", name), url=url, body=body)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     console().print(f"{name} of {app}: first delivery {moment(found['nextFire'])}", markup=False)
 
@@ -102,8 +102,7 @@ def get(
 ) -> None:
     """Shows a job with its next and last deliveries."""
     found = ask("GET", _path(namespace, _app(app_id, namespace, url), "jobs", name), url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     shown = {key: value for key, value in found.items() if key not in ("task", "history", "data", "failurePolicy")}
     for key in ("nextFire", "lastFire"):
@@ -116,32 +115,27 @@ def get(
         )
 
 
-def list_jobs(
-    *,
-    app_id: AppOption = "",
-    namespace: NamespaceOption = "default",
-    prefix: PrefixOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
-    """Lists the jobs of an app."""
-    jobs = ask("GET", _path(namespace, _app(app_id, namespace, url), "jobs"), url=url, params={"prefix": prefix})[
-        "jobs"
-    ]
-    if output.is_structured:
-        print_structured(jobs, output)
-        return
-    columns = (
-        Column("name", kind=ColumnKind.TEXT, breakable=True),
-        Column("schedule", kind=ColumnKind.TEXT),
-        Column("next", "next fire"),
-        Column("fired"),
-        Column("repeats", optional=2),
-        Column("ttl", optional=3),
-        Column("error", kind=ColumnKind.TEXT, optional=1),
+@list_command(
+    Listing(
+        "jobs",
+        (
+            Column("name", kind=ColumnKind.ID),
+            Column("schedule", kind=ColumnKind.TEXT),
+            Column("nextFire", "next fire", ColumnKind.TIME),
+            Column("fired"),
+            Column("repeats", optional=1),
+            Column("ttl", kind=ColumnKind.TIME),
+            Column("error", kind=ColumnKind.REASON),
+        ),
+        "no jobs",
+        paged=False,
     )
-    rows = [{**each, "next": moment(each["nextFire"])} for each in jobs]
-    print_table(rows, columns, wide=output.is_wide, empty="no jobs")
+)
+def list_jobs(
+    *, app_id: AppOption = "", namespace: NamespaceOption = "default", prefix: PrefixOption = "", url: str = ""
+) -> Query:
+    """Lists the jobs of an app."""
+    return Query(_path(namespace, _app(app_id, namespace, url), "jobs"), {"prefix": prefix})
 
 
 def next_fires(
@@ -156,8 +150,7 @@ def next_fires(
     """Lists the next deliveries of a job."""
     path = _path(namespace, _app(app_id, namespace, url), "jobs", name, "next")
     found = ask("GET", path, url=url, params={"count": count})
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     for each in found["next"]:
         console().print(moment(each), markup=False)

@@ -8,8 +8,8 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import NotFoundError
@@ -26,25 +26,22 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_bookmarks(
-    *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
+@list_command(
+    Listing(
+        "bookmarks",
+        (Column("name", kind=ColumnKind.ID), "revision", Column("changedAt", "changed", ColumnKind.TIME)),
+        "no bookmarks yet: no table is watched",
+    )
+)
+def list_bookmarks() -> Query:
     """Lists bookmarks and when each was last set."""
-    found, more = fetch_list("/v1/bookmarks", "bookmarks", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(found, output)
-        return
-    columns = (Column("name", kind=ColumnKind.ID), "revision", Column("changedAt", "changed"))
-    print_table(found, columns, wide=output.is_wide, empty="no bookmarks yet: no table is watched")
-    print_more(more)
+    return Query("/v1/bookmarks")
 
 
 def show(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a bookmark with its value, in the format of its reader."""
     found = ask("GET", _path(name), url=url)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         print_record(found)
 
 
@@ -56,9 +53,7 @@ def delete(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlO
     found = ask("DELETE", _path(name), url=url)
     if not found["deleted"]:
         raise NotFoundError("bookmark", name)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         console().print(f"bookmark {name} is deleted", markup=False)
 
 

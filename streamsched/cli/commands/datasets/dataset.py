@@ -9,9 +9,9 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import short_name, without_default
 from streamsched.cli.output import Format, FormatOption, console, count_text, escape_text, print_structured, print_table
-from streamsched.cli.paging import AfterOption, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.names import DEFAULT_NAMESPACE
@@ -23,7 +23,7 @@ _DATASETS: Final = (
 )
 _PARTITIONS: Final = (
     Column("partition", kind=ColumnKind.ID),
-    Column("at", "came"),
+    Column("at", "came", ColumnKind.TIME),
     Column("note"),
     Column("rows", optional=2),
     Column("source", kind=ColumnKind.TEXT, optional=1, breakable=True),
@@ -36,7 +36,7 @@ _SCHEDULES: Final = (
 _EXPECTATIONS: Final = (
     Column("id", "expectation", ColumnKind.ID),
     Column("state"),
-    Column("missingSince", "missing since"),
+    Column("missingSince", "missing since", ColumnKind.TIME),
     Column("when", kind=ColumnKind.TEXT, optional=1),
 )
 #: Late and rewritten periods that are named.
@@ -54,23 +54,17 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_datasets(
-    *,
-    namespace: Annotated[str, typer.Option(help="Only datasets of this namespace.")] = "",
-    after: AfterOption = "",
-    limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of datasets.")] = 100,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+@list_command(
+    Listing(
+        "datasets",
+        _DATASETS,
+        "no schedule waits for a dataset",
+        lambda dataset: {**dataset, "id": short_name(dataset["id"])},
+    )
+)
+def list_datasets(*, namespace: NamespaceFilter = "") -> Query:
     """Lists the datasets for which schedules wait. `event list` shows what came of any."""
-    params = {"namespace": namespace, "after": after, "limit": limit}
-    found = ask("GET", "/v1/datasets", url=url, params=params)
-    if output.is_structured:
-        print_structured(found["datasets"], output)
-        return
-    rows = [{**each, "id": short_name(each["id"])} for each in found["datasets"]]
-    print_table(rows, _DATASETS, wide=output.is_wide, empty="no schedule waits for a dataset")
-    print_more(found.get("next", ""))
+    return Query("/v1/datasets", {"namespace": namespace})
 
 
 def show(
@@ -89,8 +83,7 @@ def show(
     namespace, _, dataset = (name if "." in name else f"{DEFAULT_NAMESPACE}.{name}").partition(".")
     path = f"/v1/datasets/{quote(namespace, safe='')}/{quote(dataset, safe='')}"
     found = ask("GET", path, url=url, params={"limit": limit, "depth": depth})
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     _say(f"{short_name(found['id'])}: {found['completeness']}")
     if found["completeness"] == "no expectation":

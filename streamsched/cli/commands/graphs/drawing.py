@@ -65,8 +65,8 @@ def show(
         Column("task", kind=ColumnKind.ID),
         Column("jobId", "job id", ColumnKind.ID),
         "state",
-        Column("job", kind=ColumnKind.ID, optional=1),
-        Column("reason", kind=ColumnKind.TEXT, optional=2, breakable=True),
+        Column("job", optional=1),
+        Column("reason", kind=ColumnKind.REASON),
     )
     print_table(rows, columns, empty="no such nodes")
 

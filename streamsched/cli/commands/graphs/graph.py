@@ -110,9 +110,7 @@ def submit(
     confirm_size(plans.values(), yes=yes, output=output)
     for each, body in bodies.items():
         done = ask_graph("POST", f"/v1/graphs/{task_path(each)[0]}/submit", url=url, body=body)
-        if output.is_structured:
-            print_structured(done, output)
-        else:
+        if not print_structured(done, output):
             print_made(done["jobs"])
     if wait and any(await_end(each, known, url) != "COMPLETED" for each in bodies for known in job_id or ()):
         raise typer.Exit(1)
@@ -121,8 +119,7 @@ def submit(
 def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the tasks of an app, parents before children, with the number of nodes in each state."""
     found = ask_graph("GET", f"/v1/graphs/{app_path(app)}", url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     rows = [
         {
@@ -141,8 +138,7 @@ def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, u
     it up in the end. A queued node waits or runs as its job does.
     """
     found = ask_graph("GET", node_path(task, job_id), url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out = console()
     if found["awaits"] is not None:
@@ -218,8 +214,7 @@ def cancel(
     app, name = task_path(task)
     body = {"task": name, "jobIds": job_id, **({"reason": reason} if reason else {})}
     found = ask_graph("POST", f"/v1/graphs/{app}/cancel", url=url, body=body)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     for number, what in (
         (found["failed"], "waited and failed"),

@@ -61,9 +61,7 @@ def rerun(
         raise typer.Exit(NOT_CONFIRMED)
     confirm_size([{**plan, "downstream": {}}], yes=yes, output=output)
     done = ask_graph("POST", path, url=url, body=body)
-    if output.is_structured:
-        print_structured(done, output)
-    else:
+    if not print_structured(done, output):
         print_made(done["jobs"])
     if wait and any(await_end(task, each, url) != "COMPLETED" for each in job_id):
         raise typer.Exit(1)

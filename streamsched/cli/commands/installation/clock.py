@@ -30,9 +30,7 @@ def commands() -> typer.Typer:
 def show(*, direct: DirectOption = False, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows PostgreSQL's clock, the time that processes go by, and what was judged last."""
     found = _read_clock(url, direct=direct)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         _print(found)
 
 

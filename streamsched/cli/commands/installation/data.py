@@ -55,8 +55,7 @@ def _archive_fields(found: ArchiveDescription) -> dict[str, Any]:
 
 
 def _print(result: dict[str, Any], output: FormatOption) -> None:
-    if output.is_structured:
-        print_structured(result, output)
+    if print_structured(result, output):
         return
     out = console()
     if "archive" in result:

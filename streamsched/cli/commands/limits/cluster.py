@@ -8,18 +8,17 @@ from typing import Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, moment, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
-from streamsched.cli.server import UrlOption
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import moment
 from streamsched.cli.table import Column, ColumnKind
 
 _COLUMNS: Final = (
     Column("name", kind=ColumnKind.ID),
     Column("last reading", kind=ColumnKind.TEXT),
-    Column("at"),
+    Column("at", kind=ColumnKind.TIME),
     Column("waiting"),
     Column("gates", kind=ColumnKind.TEXT, optional=1),
-    Column("probe", kind=ColumnKind.ID, optional=2),
+    Column("probe", optional=2),
 )
 
 
@@ -28,19 +27,6 @@ def commands() -> typer.Typer:
     app = new_group("Lists clusters and the load that jobs wait for.")
     app.command("list")(list_clusters)
     return app
-
-
-def list_clusters(
-    *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
-    """Lists clusters with their probe, its last reading, and whether that reading lets the waiting jobs start."""
-    clusters, more = fetch_list("/v1/clusters", "clusters", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(clusters, output)
-    else:
-        empty = "no clusters: STREAMSCHED_CLUSTERS has none, and no job has waited for one"
-        print_table([_row(each) for each in clusters], _COLUMNS, wide=output.is_wide, empty=empty)
-        print_more(more)
 
 
 def _row(cluster: Mapping[str, Any]) -> dict[str, Any]:
@@ -53,6 +39,14 @@ def _row(cluster: Mapping[str, Any]) -> dict[str, Any]:
         "waiting": cluster["waiting"],
         "gates": "\n".join(_gate(each) for each in cluster["gates"]) or None,
     }
+
+
+@list_command(
+    Listing("clusters", _COLUMNS, "no clusters: STREAMSCHED_CLUSTERS has none, and no job has waited for one", _row)
+)
+def list_clusters() -> Query:
+    """Lists clusters with their probe, its last reading, and whether that reading lets the waiting jobs start."""
+    return Query("/v1/clusters")
 
 
 def _reading(cluster: Mapping[str, Any]) -> Iterator[str]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, Query, list_command
 from streamsched.cli.naming import short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 
@@ -23,25 +24,21 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_groups(
-    *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
+def _row(group: Mapping[str, Any]) -> dict[str, Any]:
+    return {**group, "heldBy": "\n".join(short_name(slot["run"]) for slot in group["slots"]) or None}
+
+
+@list_command(
+    Listing(
+        "groups",
+        (Column("name", kind=ColumnKind.ID), "limit", "taken", "waiting", Column("heldBy", "held by", optional=1)),
+        "no groups yet: no job has used one",
+        _row,
+    )
+)
+def list_groups() -> Query:
     """Lists groups with their limits and the runs that hold their slots."""
-    groups, more = fetch_list("/v1/groups", "groups", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(groups, output)
-    else:
-        rows = [
-            {**each, "heldBy": "\n".join(short_name(slot["run"]) for slot in each["slots"]) or None} for each in groups
-        ]
-        held = Column("heldBy", "held by", ColumnKind.ID, optional=1)
-        print_table(
-            rows,
-            (Column("name", kind=ColumnKind.ID), "limit", "taken", "waiting", held),
-            wide=output.is_wide,
-            empty="no groups yet: no job has used one",
-        )
-        print_more(more)
+    return Query("/v1/groups")
 
 
 def set_limit(
@@ -59,8 +56,6 @@ def set_limit(
     if (limit is None) != unset:
         raise typer.BadParameter("give either LIMIT or --unset")
     found = ask("PUT", f"/v1/groups/{quote(name, safe='')}", url=url, body={"limit": limit, "reason": reason})
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         shown = "that of its schedules" if found["limit"] is None else found["limit"]
         console().print(f"limit of {name}: {shown}; {found['taken']} taken, {found['waiting']} waiting", markup=False)

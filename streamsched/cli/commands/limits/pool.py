@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, Query, list_command
 from streamsched.cli.naming import full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -25,33 +26,33 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_pools(
-    *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
-    """Lists pools with the runs that hold their slots, the number of waiting jobs, and their schedules by priority."""
-    pools, more = fetch_list("/v1/pools", "pools", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(pools, output)
-        return
-    rows = [
-        {
-            **each,
-            "heldBy": "\n".join(map(short_name, each["runs"])) or None,
-            "schedules": "\n".join(f"{short_name(one['id'])} ({one['priority']})" for one in each["schedules"]) or None,
-        }
-        for each in pools
-    ]
-    columns = (
-        Column("name", kind=ColumnKind.ID),
-        "size",
-        "taken",
-        "waiting",
-        "age",
-        Column("heldBy", "held by", ColumnKind.ID, optional=2),
-        Column("schedules", kind=ColumnKind.ID, optional=1),
+def _row(pool: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **pool,
+        "heldBy": "\n".join(map(short_name, pool["runs"])) or None,
+        "schedules": "\n".join(f"{short_name(one['id'])} ({one['priority']})" for one in pool["schedules"]) or None,
+    }
+
+
+@list_command(
+    Listing(
+        "pools",
+        (
+            Column("name", kind=ColumnKind.ID),
+            "size",
+            "taken",
+            "waiting",
+            "age",
+            Column("heldBy", "held by", optional=2),
+            Column("schedules", optional=1),
+        ),
+        "no pools yet: no job has used one",
+        _row,
     )
-    print_table(rows, columns, wide=output.is_wide, empty="no pools yet: no job has used one")
-    print_more(more)
+)
+def list_pools() -> Query:
+    """Lists pools with the runs that hold their slots, the number of waiting jobs, and their schedules by priority."""
+    return Query("/v1/pools")
 
 
 def set_pool(
@@ -76,9 +77,7 @@ def set_pool(
         raise typer.BadParameter("give either SIZE or --unset")
     body = {"size": size, "reason": reason, **({"age": age} if age else {})}
     found = ask("PUT", f"/v1/pools/{quote(name, safe='')}", url=url, body=body)
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         shown = "that of its schedules" if found["size"] is None else found["size"]
         console().print(f"size of {name}: {shown}; {found['taken']} taken, {found['waiting']} waiting", markup=False)
 

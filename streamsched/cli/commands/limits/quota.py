@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 from urllib.parse import quote as quoted
 
 import typer
 
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, print_items
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
 from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import plain_text
+from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.quotas.quota import Quota
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")]
 QuotaArgument = Annotated[
     Quota, typer.Argument(metavar="QUOTA", show_choices=False, help=f"What is limited: {', '.join(Quota)}.")
 ]
-_COLUMNS = ("namespace", "quota", "limit", "used", "in use", "reason")
+_COLUMNS: Final = (
+    Column("namespace", kind=ColumnKind.ID),
+    "quota",
+    "limit",
+    "used",
+    "in use",
+    Column("reason", kind=ColumnKind.REASON),
+)
+_NAMESPACES: Final = Listing("namespaces", _COLUMNS, "no namespace has a quota")
 
 
 def commands() -> typer.Typer:
@@ -35,21 +45,19 @@ def list_quotas(
     *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
 ) -> None:
     """Lists the quotas of all namespaces that have some."""
-    namespaces, more = fetch_list("/v1/quotas", "namespaces", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(namespaces, output)
-        return
-    _print([use for each in namespaces for use in each["quotas"]], output, empty="no namespace has a quota")
-    print_more(more)
+    found, more = fetch_list("/v1/quotas", _NAMESPACES.member, url=url, output=output, after=after, limit=limit)
+    print_items(_NAMESPACES, found, output, rows=(_row(use) for each in found for use in each["quotas"]))
+    if not output.is_structured:
+        print_more(more)
 
 
 def show(namespace: NamespaceArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows the quotas of a namespace and what is in use."""
     found = ask("GET", _path(namespace), url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
-    _print(found["quotas"], output, empty=f"namespace {plain_text(namespace)} has no quota")
+    empty = f"namespace {plain_text(namespace)} has no quota"
+    print_table(map(_row, found["quotas"]), _COLUMNS, wide=output.is_wide, empty=empty)
 
 
 def set_(
@@ -63,8 +71,7 @@ def set_(
 ) -> None:
     """Sets a quota of a namespace. What exists stays, also when it is more than the limit."""
     found = ask("PUT", _path(namespace, quota), url=url, body={"limit": limit, "reason": reason})
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     used = "" if found["used"] is None else f", {_number(found['used'])} in use"
     console().print(f"quota {quota} of namespace {plain_text(namespace)}: {found['limit']}{used}", markup=False)
@@ -80,22 +87,16 @@ def unset(
 ) -> None:
     """Removes a quota of a namespace."""
     found = ask("DELETE", _path(namespace, quota), url=url, params={"reason": reason})
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         console().print(f"quota {quota} of namespace {plain_text(namespace)} was removed", markup=False)
 
 
-def _print(uses: list[dict[str, Any]], output: Format, *, empty: str) -> None:
-    rows = [
-        {
-            **each,
-            "used": None if each["used"] is None else _number(each["used"]),
-            "in use": None if each["ratio"] is None else f"{each['ratio']:.0%}",
-        }
-        for each in uses
-    ]
-    print_table(rows, _COLUMNS, wide=output.is_wide, empty=empty)
+def _row(use: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        **use,
+        "used": None if use["used"] is None else _number(use["used"]),
+        "in use": None if use["ratio"] is None else f"{use['ratio']:.0%}",
+    }
 
 
 def _number(value: float) -> str:

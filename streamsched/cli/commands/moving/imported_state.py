@@ -50,8 +50,7 @@ def preferences(
         path = f"/v1/namespaces/{quote(namespace, safe='')}/preferences"
         if not dry_run:
             ask("PATCH", path, url=url, body={"arguments": arguments, "reason": reason or f"imported from {file.name}"})
-    if output.is_structured:
-        print_structured({"preferences": found, "set": not dry_run}, output)
+    if print_structured({"preferences": found, "set": not dry_run}, output):
         return
     for namespace, arguments in found.items():
         text = f"namespace {namespace}: {count_text(len(arguments), 'preference')}{'' if dry_run else ' set'}"
@@ -95,8 +94,7 @@ def runs(file: FileArgument, *, output: FormatOption = Format.TABLE) -> None:
             "reasons": report.reasons,
         },
     )
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out = console()
     out.print(f"{count_text(report.added, 'run')} added, {report.known} known already", markup=False, highlight=False)

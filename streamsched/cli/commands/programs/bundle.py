@@ -9,9 +9,10 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.server import UrlOption, ask
-from streamsched.cli.table import Column
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import console
+from streamsched.cli.server import ask
+from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
 
 if TYPE_CHECKING:
@@ -30,19 +31,25 @@ def commands() -> typer.Typer:
     return app
 
 
+@list_command(
+    Listing(
+        "bundles",
+        (
+            Column("digest", kind=ColumnKind.ID),
+            "bytes",
+            "files",
+            "programs",
+            Column("createdAt", "created", ColumnKind.TIME),
+        ),
+        "no bundles yet",
+        paged=False,
+    )
+)
 def list_bundles(
-    *,
-    namespace: Annotated[str, typer.Option("--namespace", help="Namespace of the bundles.")] = "default",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+    *, namespace: Annotated[str, typer.Option("--namespace", help="Namespace of the bundles.")] = "default"
+) -> Query:
     """Lists bundles, the newest first. Those to which no program refers are removed a day after their upload."""
-    found = ask("GET", _path(namespace), url=url)["bundles"]
-    if output.is_structured:
-        print_structured(found, output)
-        return
-    columns = ("digest", "bytes", "files", "programs", Column("createdAt", "created"))
-    print_table(found, columns, wide=output.is_wide, empty="no bundles yet")
+    return Query(_path(namespace))
 
 
 def bundled_app(app: AppDefinition, folder: Path, url: str, *, upload: bool, quiet: bool) -> AppDefinition:

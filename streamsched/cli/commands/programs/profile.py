@@ -11,10 +11,11 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, Query, list_command
 from streamsched.cli.naming import short_name
-from streamsched.cli.output import Format, FormatOption, console, moment, print_structured, print_table
+from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
-from streamsched.cli.table import plain_text
+from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.errors import InvalidError
 
 NameArgument = Annotated[str, typer.Argument(metavar="PROFILE", help="Name of the profile.")]
@@ -37,16 +38,18 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_profiles(
-    *, namespace: NamespaceOption = "default", output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
+@list_command(
+    Listing(
+        "profiles",
+        (Column("name", kind=ColumnKind.ID), "namespace", "master", "settings"),
+        "no profiles yet",
+        lambda profile: {**profile, "settings": len(profile["conf"])},
+        paged=False,
+    )
+)
+def list_profiles(*, namespace: NamespaceOption = "default") -> Query:
     """Lists the profiles of a namespace and those of the installation."""
-    found = ask("GET", _path(namespace), url=url)["profiles"]
-    if output.is_structured:
-        print_structured(found, output)
-        return
-    rows = [{**each, "settings": len(each["conf"])} for each in found]
-    print_table(rows, ("name", "namespace", "master", "settings"), wide=output.is_wide, empty="no profiles yet")
+    return Query(_path(namespace))
 
 
 def show(
@@ -133,9 +136,7 @@ def delete(
         )
     params = {"force": bool(found["users"]), "reason": reason}
     deleted = ask("DELETE", _path(namespace, name), url=url, params=params)
-    if output.is_structured:
-        print_structured(deleted, output)
-    else:
+    if not print_structured(deleted, output):
         console().print(f"profile {plain_text(name)} was deleted", markup=False)
 
 
@@ -149,8 +150,7 @@ def _given_values(**values: Any) -> dict[str, Any]:
 
 
 def _print(found: dict[str, Any], output: Format) -> None:
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out = console()
     lines = [f"master {plain_text(found['master'])}"] if found.get("master") else []

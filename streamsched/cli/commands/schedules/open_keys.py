@@ -38,8 +38,7 @@ def keys(
     """Lists the open keys of a correlating schedule (`per`) with their progress."""
     params = {"after": after, "limit": limit}
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/keys", url=url, params=params)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     out = console()
     if not found["keys"]:

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.listing import Listing, print_items
 from streamsched.cli.naming import full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
+from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -16,11 +17,15 @@ from streamsched.domain.errors import NotFoundError
 
 #: Versions that a server keeps of a schedule, and a little more.
 _MOST: Final = 100
-_COLUMNS: Final = (
-    Column("generation"),
-    Column("at", "since"),
-    Column("changed", kind=ColumnKind.TEXT),
-    Column("reason", kind=ColumnKind.TEXT, optional=1),
+_VERSIONS: Final = Listing(
+    "versions",
+    (
+        Column("generation", kind=ColumnKind.ID),
+        Column("at", "since", ColumnKind.TIME),
+        Column("changed", kind=ColumnKind.TEXT),
+        Column("reason", kind=ColumnKind.REASON),
+    ),
+    "no versions",
 )
 #: Members that say which schedule it is.
 _NAMES: Final = frozenset({"namespace", "application", "name"})
@@ -43,16 +48,12 @@ def versions(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: Ur
     A server keeps the newest 50 of each schedule, also of a deleted one.
     """
     found = _versions(schedule, url)
-    if output.is_structured:
-        rows = [{"name": str(each["generation"]), **each} for each in found]
-        print_structured(rows, output)
-        return
-    former = [each["definition"] for each in found[1:]]
-    rows = [
+    former = [*(each["definition"] for each in found[1:]), None]
+    rows = (
         {**each, "changed": _changed_fields(each["definition"], before)}
-        for each, before in zip(found, [*former, None], strict=True)
-    ]
-    print_table(rows, _COLUMNS, wide=output.is_wide, empty="no versions")
+        for each, before in zip(found, former, strict=False)
+    )
+    print_items(_VERSIONS, found, output, rows=rows)
 
 
 def rollback(
@@ -89,8 +90,7 @@ def rollback(
     )
     if changed is None:
         return
-    if output.is_structured:
-        print_structured(changed, output)
+    if print_structured(changed, output):
         return
     console().print(
         f"{short_name(changed['id'])} has the definition of generation {version['generation']}; it is now generation"

@@ -35,8 +35,7 @@ def why(
 ) -> None:
     """Explains why a lane waits: its head, the attempts so far, the next one, and how many tasks are behind."""
     found = ask("GET", f"/v1/queues/{quote(queue, safe='')}/lane", url=url, params={"name": lane})
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     head = found["head"]
     if head is None:

@@ -12,8 +12,8 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -40,25 +40,28 @@ def commands() -> typer.Typer:
     return app
 
 
-def list_queues(
-    *, after: AfterOption = "", limit: LimitOption = None, output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
-    """Lists queues with their targets, tasks, and when the first lane is ready."""
-    queues, more = fetch_list("/v1/queues", "queues", url=url, output=output, after=after, limit=limit)
-    if output.is_structured:
-        print_structured(queues, output)
-        return
-    rows = [{**each, "target": target_text(each["target"]), "paused": each["paused"] or None} for each in queues]
-    columns = (
-        Column("name", kind=ColumnKind.ID),
-        Column("target", kind=ColumnKind.TEXT, breakable=True),
-        "tasks",
-        Column("inFlight", "in flight"),
-        Column("readyAt", "ready"),
-        "paused",
+def _row(queue: Mapping[str, Any]) -> dict[str, Any]:
+    return {**queue, "target": target_text(queue["target"]), "paused": queue["paused"] or None}
+
+
+@list_command(
+    Listing(
+        "queues",
+        (
+            Column("name", kind=ColumnKind.ID),
+            Column("target", kind=ColumnKind.TEXT, breakable=True),
+            "tasks",
+            Column("inFlight", "in flight"),
+            Column("readyAt", "ready", ColumnKind.TIME),
+            "paused",
+        ),
+        "no queues yet: make one with `streamsched queue set`",
+        _row,
     )
-    print_table(rows, columns, wide=output.is_wide, empty="no queues yet: make one with `streamsched queue set`")
-    print_more(more)
+)
+def list_queues() -> Query:
+    """Lists queues with their targets, tasks, and when the first lane is ready."""
+    return Query("/v1/queues")
 
 
 def show(queue: QueueName, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
@@ -143,9 +146,7 @@ def target_text(target: Mapping[str, Any]) -> str:
 
 def _command(queue: str, order: str, reason: str, output: Format, url: str) -> None:
     found = ask("POST", f"{_path(queue)}/{order}", url=url, body={"reason": reason} if reason else {})
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         state = "paused" if found["paused"] else "not paused"
         console().print(
             f"queue {queue} is {state}: {found['tasks']} tasks, {found['inFlight']} in flight", markup=False
@@ -157,9 +158,7 @@ def _path(queue: str) -> str:
 
 
 def _print(found: Mapping[str, Any], output: Format) -> None:
-    if output.is_structured:
-        print_structured(found, output)
-    else:
+    if not print_structured(found, output):
         shown = {**found, "target": target_text(found["target"])}
         shown["retry"] = ", ".join(f"{name} {value}" for name, value in found["retry"].items() if name != "type")
         print_record(shown)

@@ -11,6 +11,7 @@ import typer
 
 from streamsched.cli.commands.tasks.queue import QueueName
 from streamsched.cli.group import new_group
+from streamsched.cli.listing import Listing, Query, list_command
 from streamsched.cli.output import (
     Format,
     FormatOption,
@@ -19,9 +20,7 @@ from streamsched.cli.output import (
     moment,
     print_record,
     print_structured,
-    print_table,
 )
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 
@@ -86,8 +85,7 @@ def add(
     if overwrite:
         body["onExisting"] = "overwrite"
     (found,) = ask("POST", f"/v1/queues/{quote(queue, safe='')}/tasks", url=url, body=body)["tasks"]
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     note = {
         "made": "",
@@ -98,42 +96,41 @@ def add(
     console().print(f"{found['id']}{note}", markup=False)
 
 
+def _row(task: Mapping[str, Any]) -> dict[str, Any]:
+    times = {"at": task["endedAt"] or task["nextAt"], "failures": task["failures"] or None}
+    return {**task, **times, "reason": task["reason"] or None}
+
+
+@list_command(
+    Listing(
+        "tasks",
+        (
+            Column("id", kind=ColumnKind.ID),
+            Column("lane", kind=ColumnKind.TEXT, breakable=True),
+            Column("key", kind=ColumnKind.TEXT, breakable=True),
+            "state",
+            Column("at", "next or ended", ColumnKind.TIME),
+            Column("failures", optional=1),
+            Column("reason", kind=ColumnKind.REASON),
+        ),
+        "no such tasks",
+        _row,
+    )
+)
 def list_tasks(
     queue: QueueName,
     *,
     lane: Annotated[str, typer.Option(help="Only tasks of this lane.")] = "",
     ended: Annotated[bool, typer.Option("--ended", help="Ended tasks, newest first.")] = False,
-    after: AfterOption = "",
-    limit: LimitOption = None,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Query:
     """Lists the tasks of a queue that have not ended, by due time, or those that have."""
-    params = {"lane": lane, "ended": "true" if ended else ""}
-    path = f"/v1/queues/{quote(queue, safe='')}/tasks"
-    tasks, more = fetch_list(path, "tasks", url=url, output=output, after=after, limit=limit, params=params)
-    if output.is_structured:
-        print_structured(tasks, output)
-        return
-    columns = (
-        Column("id", kind=ColumnKind.ID),
-        Column("lane", kind=ColumnKind.TEXT, breakable=True),
-        Column("key", kind=ColumnKind.TEXT, breakable=True),
-        "state",
-        Column("endedAt" if ended else "nextAt", "ended" if ended else "next"),
-        Column("failures", optional=1),
-        Column("reason", kind=ColumnKind.TEXT, optional=2),
-    )
-    rows = [{**each, "failures": each["failures"] or None, "reason": each["reason"] or None} for each in tasks]
-    print_table(rows, columns, wide=output.is_wide, empty="no such tasks")
-    print_more(more)
+    return Query(f"/v1/queues/{quote(queue, safe='')}/tasks", {"lane": lane, "ended": "true" if ended else ""})
 
 
 def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a task with its latest attempts."""
     found = ask("GET", _path(task), url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     _print(found)
     for each in found["attempts"]:
@@ -144,8 +141,7 @@ def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = ""
 def why(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Explains why a task waits, and until when."""
     found = ask("GET", f"{_path(task)}/why", url=url)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output):
         return
     console().print(f"[bold]{found['id']}[/] is {colour_state(found['state'])}")
     print_reasons(found["reasons"])
