@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from streamsched.cli.differences import difference_lines
 from streamsched.cli.naming import short_name, without_default
 from streamsched.cli.output import console, escape_text
 
@@ -94,7 +94,7 @@ def _lines(change: Mapping[str, Any]) -> Iterator[str]:
     has_sentence = any(field["field"] == "when" for field in change.get("fields", ()))
     for field in change.get("fields", ()):
         if not (has_sentence and field["field"] == "trigger"):
-            yield f"{field['field']}: {_format_field(field, 'before')} → {_format_field(field, 'after')}"
+            yield from map(escape_text, difference_lines(field))
     if change.get("join"):
         yield escape_text(without_default(change["join"]))
     can_keep = change["action"] == "updated"
@@ -119,10 +119,3 @@ def _lines(change: Mapping[str, Any]) -> Iterator[str]:
 
 def _amount(stake: Mapping[str, Any]) -> str:
     return f"{stake['have']} of {stake['need']} of '{without_default(stake['leaf'])}'"
-
-
-def _format_field(field: Mapping[str, Any], side: str) -> str:
-    value = field[side]
-    if field["field"] == "when":
-        value = without_default(value or "")
-    return escape_text(value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False))
