@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing
@@ -33,8 +34,10 @@ register_profiles()
 def pytest_configure() -> None:
     """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute.
     PySpark starts its JVM by `fork`, also after a test that used gRPC. Models that use `ZoneInfo` have the rules of
-    zones that the product ships, whatever the machine has.
+    zones that the product ships, whatever the machine has; local time, in which commands show times, is UTC.
     """
+    os.environ["TZ"] = "UTC"
+    time.tzset()
     disable_grpc_fork_handlers()
     reset_tzpath(())
     *before, _ = structlog.get_config()["processors"]
