@@ -23,7 +23,8 @@ def difference_lines(field: Mapping[str, Any]) -> Iterator[str]:
     >>> list(difference_lines({"field": "timeout", "before": "1h", "after": "2h"}))
     ['timeout: 1h → 2h']
     """
-    before, after = field["before"], field["after"]
+    before: Any = field["before"]
+    after: Any = field["after"]
     if field["field"] == "when":
         before, after = without_default(before or ""), without_default(after or "")
     changes = _constraints if field["field"] == "constraints" else _changes
@@ -51,8 +52,10 @@ def _constraints(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any
     for kind in dict.fromkeys(each["type"] for each in (*gone, *new)):
         word = kind.lower().replace("_", " ")
         for was, now in zip_longest(*([each for each in some if each["type"] == kind] for some in (gone, new))):
-            if was is None or now is None:
-                yield f"also {_constraint(now)}" if was is None else f"no longer {_constraint(was)}"
+            if was is None:
+                yield f"also {_constraint(now)}"
+            elif now is None:
+                yield f"no longer {_constraint(was)}"
             else:
                 yield from (each if each.startswith(f"{word} ") else f"{word} {each}" for each in _changes(was, now))
 
@@ -64,7 +67,7 @@ def _in_words(constraint: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _constraint(constraint: dict[str, Any]) -> str:
+def _constraint(constraint: object) -> str:
     """The text of a constraint; its JSON if this version does not know it."""
     from streamsched.codec.schedules import constraint as codec
 

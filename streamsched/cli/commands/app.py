@@ -9,7 +9,7 @@ import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.lists.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, short_name, without_default
 from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask

@@ -12,7 +12,7 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.lists.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_backfill, full_name, short_name
 from streamsched.cli.output import (
     Format,

@@ -8,10 +8,10 @@ import typer
 
 from streamsched.cli.commands.admin import DirectOption, administer, through_api
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, print_items
+from streamsched.cli.lists.listing import Listing, print_items
+from streamsched.cli.lists.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.naming import field_path
 from streamsched.cli.output import Format, FormatOption, print_json
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError

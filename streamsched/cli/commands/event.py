@@ -15,7 +15,7 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, print_items
+from streamsched.cli.lists.listing import Listing, print_items
 from streamsched.cli.naming import field_path, without_default
 from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_structured
 from streamsched.cli.server import UrlOption, ask

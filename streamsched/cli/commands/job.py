@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_job, full_name, short_name
 from streamsched.cli.output import (
     Format,

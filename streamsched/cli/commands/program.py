@@ -10,7 +10,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, short_name
 from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import UrlOption, ask

@@ -11,7 +11,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.following import follow_job, follow_log, run_exit_code
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, full_run, short_name
 from streamsched.cli.output import Format, FormatOption, console, duration, print_structured, state_style
 from streamsched.cli.provenance import print_run

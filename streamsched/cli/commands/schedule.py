@@ -15,7 +15,7 @@ from streamsched.cli.commands.schedule_changes import state_in_words
 from streamsched.cli.commands.schedules import versions
 from streamsched.cli.commands.schedules.open_keys import joins_runs, keys, print_losses, print_some_keys
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, short_name, without_default
 from streamsched.cli.output import (
     Format,
@@ -84,7 +84,7 @@ def commands() -> typer.Typer:
     return app
 
 
-def _row(schedule: dict[str, Any]) -> dict[str, Any]:
+def _row(schedule: Mapping[str, Any]) -> dict[str, Any]:
     """A row of the list. An error is shown instead of the state."""
     error = schedule.get("error")
     return {
@@ -302,7 +302,7 @@ def _print_error(found: dict[str, Any]) -> None:
     )
 
 
-def _progress_line(schedule: dict[str, Any]) -> str:
+def _progress_line(schedule: Mapping[str, Any]) -> str:
     """The progress of a schedule in one line: the removed programs it waits for, the number of open keys, or the counts
     of its simple triggers.
     """
@@ -313,7 +313,7 @@ def _progress_line(schedule: dict[str, Any]) -> str:
     return _counts(schedule["progress"]) if schedule.get("progress") else "-"
 
 
-def _open_keys_text(schedule: dict[str, Any]) -> str:
+def _open_keys_text(schedule: Mapping[str, Any]) -> str:
     """`1 key is open`."""
     return "1 key is open" if schedule["openKeys"] == 1 else f"{schedule['openKeys']} keys are open"
 

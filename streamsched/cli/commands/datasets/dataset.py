@@ -9,7 +9,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.lists.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import short_name, without_default
 from streamsched.cli.output import Format, FormatOption, console, count_text, escape_text, print_structured, print_table
 from streamsched.cli.server import UrlOption, ask

@@ -8,7 +8,7 @@ from typing import Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import moment
 from streamsched.cli.table import Column, ColumnKind
 

@@ -9,9 +9,9 @@ from urllib.parse import quote as quoted
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, print_items
+from streamsched.cli.lists.listing import Listing, print_items
+from streamsched.cli.lists.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.quotas.quota import Quota

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import console
 from streamsched.cli.server import ask
 from streamsched.cli.table import Column, ColumnKind

@@ -11,7 +11,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.naming import short_name
 from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
 from streamsched.cli.server import ReasonOption, UrlOption, ask

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
-from streamsched.cli.listing import Listing, print_items
+from streamsched.cli.lists.listing import Listing, print_items
 from streamsched.cli.naming import full_name, short_name
 from streamsched.cli.output import Format, FormatOption, console, print_structured
 from streamsched.cli.server import UrlOption, ask

@@ -11,7 +11,7 @@ import typer
 
 from streamsched.cli.commands.tasks.queue import QueueName
 from streamsched.cli.group import new_group
-from streamsched.cli.listing import Listing, Query, list_command
+from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import (
     Format,
     FormatOption,

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from streamsched.cli.lists.paging import PAGE, AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.output import Format, FormatOption, print_names, print_structured, print_table
-from streamsched.cli.paging import PAGE, AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import app_names
 from streamsched.cli.shell.signature import wrap_command
