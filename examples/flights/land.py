@@ -26,7 +26,7 @@ def source(name: str, columns: list[str], since: date, until: date) -> pd.DataFr
         rows = pd.read_csv(path)
     rows["day"] = pd.to_datetime(rows[["year", "month", "day"]]).dt.date
     rows["time_hour"] = pd.to_datetime(rows["time_hour"], utc=True)
-    return rows[(rows["day"] >= since) & (rows["day"] < until)][columns]
+    return rows.loc[(rows["day"] >= since) & (rows["day"] < until), columns]
 
 
 def main() -> None:

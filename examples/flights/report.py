@@ -22,9 +22,8 @@ def summed(weeks: pd.DataFrame) -> pd.DataFrame:
     """Totals over all weeks; the mean delay is weighted by the flights that departed."""
     left = weeks["flights"] - weeks["cancelled"]
     weighted = weeks.assign(left=left, minutes=weeks["mean_delay"].fillna(0.0) * left)
-    table = weighted.groupby(["measure", "order", "band"], as_index=False)[
-        ["flights", "cancelled", "left", "minutes"]
-    ].sum()
+    groups = weighted.groupby(["measure", "order", "band"])
+    table = groups[["flights", "cancelled", "left", "minutes"]].sum().reset_index()
     table["mean_delay"] = (table["minutes"] / table["left"]).round(1)
     table["cancelled_percent"] = (100 * table["cancelled"] / table["flights"]).round(1)
     return table.sort_values(["measure", "order"], ascending=[False, True]).drop(columns=["left", "minutes", "order"])

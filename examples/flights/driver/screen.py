@@ -60,10 +60,11 @@ class Screen:
         shown.add_column("")
         most = table["mean_delay"].max()
         for measure, part in table.groupby("measure", sort=False):
-            for index, row in enumerate(part.itertuples()):
-                bar = "█" * max(1, round(13 * row.mean_delay / most))
+            for index, row in enumerate(part.to_dict("records")):
+                bar = "█" * max(1, round(13 * row["mean_delay"] / most))
                 name = str(measure) if index == 0 else ""
-                cells = name, row.band, f"{row.flights:,}", f"{row.cancelled_percent} %", f"{row.mean_delay} min"
+                flights, cancelled, delay = row["flights"], row["cancelled_percent"], row["mean_delay"]
+                cells = name, row["band"], f"{flights:,}", f"{cancelled} %", f"{delay} min"
                 shown.add_row(*cells, Text(bar, "blue"))
             shown.add_section()
         self.console.print(shown)

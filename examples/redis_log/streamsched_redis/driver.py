@@ -7,9 +7,11 @@ import json
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from typing import cast
 
 from redis import asyncio as aioredis
 from redis import exceptions
+from redis.asyncio.client import PubSub
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
@@ -22,6 +24,8 @@ CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=True, compa
 _PREFIX = "streamsched:"
 #: Interval at which a waiting reader polls, in case it missed a notification.
 _RECHECK_SECONDS = 1.0
+#: Entries of a stream: id and fields. The client's own types are wider: it could also be told to decode texts.
+_Entries = list[tuple[bytes, dict[bytes, bytes]]]
 
 
 async def open_broker(url: str) -> RedisBroker:
@@ -135,7 +139,8 @@ class RedisBroker:
         """Applies retention, except to the newest record of a partition, which marks its end."""
         async with translated():
             seconds, micros = await self._redis.time()
-            for name, stored in (await self._redis.hgetall(f"{_PREFIX}topics")).items():
+            topics = cast("dict[bytes, bytes]", await self._redis.hgetall(f"{_PREFIX}topics"))
+            for name, stored in topics.items():
                 spec = json.loads(stored)
                 if spec["retention_ms"] is not None:
                     oldest = seconds * 1000 + micros // 1000 - spec["retention_ms"]
@@ -146,7 +151,8 @@ class RedisBroker:
         await self._redis.aclose()
 
     async def _expire(self, stream: str, oldest_ms: int) -> None:
-        for entry, fields in (await self._redis.xrange(stream))[:-1]:
+        entries = cast("_Entries", await self._redis.xrange(stream))
+        for entry, fields in entries[:-1]:
             if int(fields[b"t"]) > oldest_ms:
                 return
             await self._redis.xdel(stream, entry)
@@ -169,7 +175,7 @@ class RedisWriter:
 class RedisReader:
     """Reads from positions kept in memory; a published message wakes a waiting read."""
 
-    def __init__(self, client: aioredis.Redis, grown: aioredis.client.PubSub, positions: Mapping[TopicPartition, int]):
+    def __init__(self, client: aioredis.Redis, grown: PubSub, positions: Mapping[TopicPartition, int]):
         self._redis = client
         self._grown = grown
         self._positions = dict(positions)
