@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -75,7 +76,10 @@ def test_two_commits_to_an_iceberg_table_start_a_job_that_reads_both(dev: DevPro
     need_java()
     need_module("pyiceberg", "iceberg")
     data = dev.folder / "readings"
-    catalog = {"PYICEBERG_CATALOG__LAKE__TYPE": "sql", "PYICEBERG_CATALOG__LAKE__URI": f"sqlite:///{data}/catalog.db"}
+    catalog: dict[str, Any] = {
+        "PYICEBERG_CATALOG__LAKE__TYPE": "sql",
+        "PYICEBERG_CATALOG__LAKE__URI": f"sqlite:///{data}/catalog.db",
+    }
     watch = ("watch", "iceberg", "weather.readings", "--catalog", "lake", "--dataset", "readings", "--once")
     done = dev.run("deploy", str(EXAMPLES / "iceberg" / "app.py"), ICEBERG_DATA=str(data))
     assert done.code == 0, done

@@ -69,7 +69,7 @@ def check(words: list[str]) -> None:
     command: Any = COMMANDS
     while words and words[0].startswith("--"):  # an option of the whole command line
         name, equals, _ = words[0].partition("=")
-        flags = {option: each.is_flag for each in COMMANDS.params for option in each.opts} | {"--help": True}
+        flags = {option: each.is_flag for each in command.params for option in each.opts} | {"--help": True}
         assert name in flags, f"streamsched has no option {name}"
         words = words[1 if flags[name] or equals else 2 :]
     while isinstance(command, click.Group) or hasattr(command, "commands"):

@@ -111,7 +111,7 @@ def test_what_is_logged_is_spelt_in_one_way() -> None:
             continue
         for node in ast.walk(trees()[path_in_tree(path)]):
             if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("log."):
-                event = node.args[0].value if isinstance(node.args[0], ast.Constant) else "room.action"
+                event = str(node.args[0].value) if isinstance(node.args[0], ast.Constant) else "room.action"
                 assert re.fullmatch(r"[a-z_]+(\.[a-z_]+)+", event), f"{path_in_tree(path)}:{node.lineno} says '{event}'"
                 assert "again_in" not in {fact.arg for fact in node.keywords}, (
                     f"{path_in_tree(path)}:{node.lineno}: again_in_s"

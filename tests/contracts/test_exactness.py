@@ -19,7 +19,7 @@ from streamsched.ports.broker import Broker
 from streamsched.stream.shards.shard import Shard, ShardSettings
 from streamsched.stream.shards.shard_runner import BackOff, ShardRunner
 from tests.support.faulty_broker import Faults, FaultyBroker, When
-from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule, schedule_name
 
 SHARDS = 2
 #: Schedule → dataset and how many partitions it wants.
@@ -85,8 +85,8 @@ async def play(events: Sequence[Event], faults: Faults, broker: Broker | None = 
         await asyncio.wait_for(asyncio.gather(*running), 20)
     found: dict[str, list[list[str]]] = {name: [] for name in WANTS}
     for job in await cluster.jobs():
-        assert job.sequence == len(found[job.schedule.name]) + 1
-        found[job.schedule.name].append(event_ids(job))
+        assert job.sequence == len(found[schedule_name(job)]) + 1
+        found[schedule_name(job)].append(event_ids(job))
     return found
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import itertools
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import asdict
@@ -74,14 +73,15 @@ async def test_compaction_leaves_holes_that_readers_pass(kafka: str) -> None:
     await broker.create_topics([TopicSpec("table", 1, Cleanup.COMPACT)])
     at = TopicPartition("table", 0)
     writer = await broker.writer("writer")
-    before = 0
+    before = turn = 0
     async with asyncio.timeout(60):
-        for turn in itertools.count():
+        while True:
             await writer.commit([Outgoing(*at, b"k%d" % (n % 3), b"%d.%d" % (turn, n)) for n in range(30)])
             left = await all_of(broker, at)
             before += 30
             if len(left) < before / 2:
                 break
+            turn += 1
             await asyncio.sleep(0.1)
     newest = {record.key: record.value for record in left}
 
@@ -130,7 +130,7 @@ async def test_a_partition_without_a_leader_holds_up_no_other(broker: KafkaBroke
     reader = await broker.reader({orphan: 0, led: 0})
     cluster = reader._link.client.cluster
     known = cluster.leader_for_partition
-    cluster.leader_for_partition = lambda at: known(at) if at.partition == led.partition else None
+    cluster.leader_for_partition = lambda partition: known(partition) if partition.partition == led.partition else None
     await broker.append([Outgoing(*orphan, None, b"waits")])
     for number in range(3):
         await broker.append([Outgoing(*led, None, b"%d" % number)])

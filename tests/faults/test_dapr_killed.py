@@ -151,7 +151,7 @@ async def killed_with_a_sidecar(there: InstallationSite) -> None:
             while True:
                 with suppress(grpc.aio.AioRpcError, asyncio.InvalidStateError):
                     stream = await Sidecar(channel).watch()
-                    while (trigger := await stream.read()) is not grpc.aio.EOF:
+                    while trigger := await stream.read():  # the end of the stream is false
                         got.append((time.time(), trigger.name))
                         if trigger.name in held:
                             await Sidecar.end(stream, trigger.id)

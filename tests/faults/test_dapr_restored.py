@@ -67,7 +67,12 @@ async def schedule_on(sidecar: httpx.AsyncClient, acknowledged: list[str]) -> No
 
 async def lost_and_restored(lost: InstallationSite, other: InstallationSite) -> None:
     arrived: dict[str, float] = {}
-    app = HttpApp(answer=lambda name, _: arrived.setdefault(name, time.time()) and 200)
+
+    def answer(name: str, _: int) -> int:
+        arrived.setdefault(name, time.time())
+        return 200
+
+    app = HttpApp(answer=answer)
     due = datetime.now(UTC) + timedelta(seconds=AFTER_S)
     acknowledged: list[str] = []
     async with app.running() as address:

@@ -21,7 +21,7 @@ from streamsched.domain.triggers.trigger import AllOf, Partitions
 from streamsched.log.drivers import open_broker
 from tests.faults.processes.command import environ, role
 from tests.faults.processes.placed import PlacedProcesses
-from tests.support.shard_cluster import ShardCluster, schedule
+from tests.support.shard_cluster import ShardCluster, schedule, schedule_name
 
 pytestmark = [pytest.mark.postgres, pytest.mark.timeout(280)]
 
@@ -85,7 +85,7 @@ async def canaries(cluster: ShardCluster, client: httpx.AsyncClient, number: int
 
 async def launched(cluster: ShardCluster) -> int:
     """Jobs of canaries."""
-    return sum(job.schedule.name.startswith("canary") for job in await cluster.jobs())
+    return sum(schedule_name(job).startswith("canary") for job in await cluster.jobs())
 
 
 @pytest.mark.parametrize("full", [OnFull.REFUSE, pytest.param(OnFull.DROP_OLDEST, marks=pytest.mark.nightly)])

@@ -23,7 +23,7 @@ from streamsched.log.drivers import open_broker
 from streamsched.store.connections import open_pool
 from tests.faults.processes.command import environ, role
 from tests.faults.processes.placed import PlacedProcesses
-from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule, schedule_name
 
 pytestmark = [pytest.mark.torture, pytest.mark.postgres, pytest.mark.kafka, pytest.mark.timeout(500)]
 
@@ -93,7 +93,7 @@ class Site:
                 await asyncio.sleep(0.1)
         by_schedule: dict[str, list[str]] = {}
         for job in jobs:
-            by_schedule.setdefault(job.schedule.name, []).extend(event_ids(job))
+            by_schedule.setdefault(schedule_name(job), []).extend(event_ids(job))
         for number in range(SCHEDULES):
             assert by_schedule[f"s{number}"] == [f"d{number}-{nth}" for nth in range(self.rounds)]
 

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import atheris
+from atheris.import_hook import instrument_imports
 
-with atheris.instrument_imports(include=["streamsched.codec", "streamsched.domain"]):
+with instrument_imports(include=["streamsched.codec", "streamsched.domain"]):
     from streamsched.codec import event as event_codec
     from streamsched.codec.events import cloudevents, fast_path
     from streamsched.codec.records import signal as signal_codec
@@ -47,7 +48,8 @@ def decode(raw: bytes) -> None:
     except DecodeError as error:
         _check(error)
     head, _, body = raw.partition(b"\n\n")
-    headers = dict(line.partition(":")[::2] for line in head.decode("latin-1").split("\n"))
+    parts = (line.partition(":") for line in head.decode("latin-1").split("\n"))
+    headers = {name: value for name, _, value in parts}
     try:
         cloudevents.decode_binary({"ce-specversion": "1.0", **headers}, body, fallback_time=_NOW)
     except DecodeError as error:

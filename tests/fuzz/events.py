@@ -173,7 +173,7 @@ class EventFuzz:
         now = datetime.now(UTC)
         for at, end in (await self._ends(_JUDGED)).items():
             async for record in records(self.broker, at, start=0, end=end):
-                place = (*at, record.offset)
+                place = (at.topic, at.partition, record.offset)
                 try:
                     event_codec.decode(
                         record.value or b"", fallback_id=f"log:{'/'.join(map(str, place))}", fallback_time=now

@@ -9,11 +9,12 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from tests.hostile.documents import events
 from tests.hostile.extremes import TEXTS, worsened, written
+from tests.support.health_checks import ALL_CHECKS
 
 LARGEST: Final = 20_000
 #: Texts that occur in events, and some that parsers of JSON, times and numbers treat specially.
@@ -120,7 +121,7 @@ def corpus(number: int, examples: int) -> list[bytes]:
         database=None,
         deadline=None,
         phases=[Phase.generate],
-        suppress_health_check=list(HealthCheck),
+        suppress_health_check=ALL_CHECKS,
     )
     settings_(seed(number)(given(_documents())(collect)))()
     return list(found)

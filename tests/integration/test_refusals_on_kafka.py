@@ -22,7 +22,7 @@ from streamsched.log.records import records
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.stream.agents import schedule_home
 from streamsched.stream.shards.shard import ShardSettings
-from tests.support.shard_cluster import NOON, ShardCluster, event_ids, landed, schedule
+from tests.support.shard_cluster import NOON, ShardCluster, event_ids, landed, schedule, schedule_name
 from tests.topic_settings import change
 
 pytestmark = pytest.mark.kafka
@@ -73,7 +73,7 @@ async def halts(cluster: ShardCluster) -> dict[str, Halt]:
 async def launched(cluster: ShardCluster, name: str) -> list[list[str]]:
     """The events of each job of a schedule."""
     await cluster.settle(90)
-    return [event_ids(job) for job in await cluster.jobs() if job.schedule.name == name]
+    return [event_ids(job) for job in await cluster.jobs() if schedule_name(job) == name]
 
 
 async def test_a_state_larger_than_a_record_may_be_halts_its_schedule_alone(cluster: ShardCluster) -> None:

@@ -11,7 +11,7 @@ from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.log.drivers import open_broker
 from streamsched.ports.broker import Broker
-from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule, schedule_name
 
 FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")
 
@@ -72,7 +72,7 @@ class ShardOnALog:
         assert len({job.id for job in jobs}) == len(jobs) == 300
         for job in jobs:
             first = (job.sequence - 1) * 3
-            dataset = job.schedule.name.replace("s", "d")
+            dataset = schedule_name(job).replace("s", "d")
             assert event_ids(job) == [f"{dataset}-{n}" for n in range(first, first + 3)]
         await asyncio.gather(*(shard.stop() for shard in old))
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from typing import Any, TypeVar
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 from streamsched_brokers.kafka.driver import open_broker as open_kafka
@@ -19,6 +19,7 @@ from streamsched.domain.errors import FencedError
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec, Writer
 from streamsched.testing.broker_contract import OpenBroker, Tail
 from streamsched.testing.broker_contract.harness import fresh_name, newest_values
+from tests.support.health_checks import ALL_CHECKS
 
 T = TypeVar("T")
 Model = dict[TopicPartition, list[tuple[bytes | None, bytes | None]]]
@@ -128,7 +129,7 @@ def agrees_with_the_model(opens: OpenBroker, *, examples: int) -> None:
                 max_examples=examples,
                 stateful_step_count=30,
                 deadline=None,
-                suppress_health_check=list(HealthCheck),
+                suppress_health_check=ALL_CHECKS,
             ),
         )
 

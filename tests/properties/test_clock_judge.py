@@ -235,7 +235,7 @@ def test_no_process_believes_a_wrong_minute_whenever_it_started(
     running = [Process(world) for _ in range(processes)]
     for each in running:
         each.measure()
-    next_at = {id(each): data.draw(st.integers(0, 5)) for each in running}
+    next_at: dict[int, float] = {id(each): data.draw(st.integers(0, 5)) for each in running}
     newcomer = Process(world)
     for second in range(200):
         world.t = float(second)

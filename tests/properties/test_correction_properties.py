@@ -168,7 +168,7 @@ def jobs_of(engine: Engine) -> dict[str, list[tuple[datetime, int, frozenset[str
         found.setdefault(job.key, []).append(job)
     return {
         key: [
-            (job.satisfied_at, 1 + [each.id for each in jobs].index(job.corrects) if job.corrects else 0, given(job))
+            (job.satisfied_at, 1 + [each.id for each in jobs].index(job.corrects) if job.corrects else 0, keys_of(job))
             for job in jobs
         ]
         for key, jobs in found.items()
@@ -180,7 +180,7 @@ def unnumbered(jobs: list[Job]) -> list[tuple[datetime, int, frozenset[str]]]:
     return [(job.at, place if job.corrects else 0, job.given) for place, job in enumerate(jobs)]
 
 
-def given(job: ReadyJob) -> frozenset[str]:
+def keys_of(job: ReadyJob) -> frozenset[str]:
     facts = [event.fact for each in job.contributions for event in each.events]
     return frozenset(each.key for fact in facts if isinstance(fact, PartitionsAdded) for each in fact.partitions)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+from aiokafka.record._protocols import DefaultRecordBatchBuilderProtocol
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 from hypothesis import given
@@ -58,7 +59,7 @@ class Partition:
         ]
 
 
-def _builder(*, transactional: bool, producer: int | None) -> DefaultRecordBatchBuilder:
+def _builder(*, transactional: bool, producer: int | None) -> DefaultRecordBatchBuilderProtocol:
     return DefaultRecordBatchBuilder(
         2,
         0,
@@ -74,7 +75,7 @@ def _as_control(batch: bytearray | bytes) -> bytes:
     marked = bytearray(batch)
     attributes = struct.unpack_from(">h", marked, _ATTRIBUTES)[0] | _CONTROL
     struct.pack_into(">h", marked, _ATTRIBUTES, attributes)
-    struct.pack_into(">I", marked, _CRC, calc_crc32c(memoryview(marked)[_ATTRIBUTES:]))
+    struct.pack_into(">I", marked, _CRC, calc_crc32c(marked[_ATTRIBUTES:]))
     return bytes(marked)
 
 

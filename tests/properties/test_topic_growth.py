@@ -161,9 +161,10 @@ def test_from_the_start_means_what_the_topic_holds(sizes: list[int], start: int)
 
 
 def test_the_mean_is_that_of_the_latest_records_and_stays_exact() -> None:
-    had = begin_count(TopicSize("a", {0: PartitionSize(1, 0, SAMPLE * 3, SAMPLE * 300)}), at_end=True)
+    end = SAMPLE * 3
+    had = begin_count(TopicSize("a", {0: PartitionSize(1, 0, end, SAMPLE * 300)}), at_end=True)
     for n in range(1, 40):
-        end = SAMPLE * (3 + n)
+        end += SAMPLE
         _, had = measure_growth(had, TopicSize("a", {0: PartitionSize(1, 0, end, SAMPLE * (300 + 1000 * n))}))
 
     growth, _ = measure_growth(had, TopicSize("a", {0: PartitionSize(1, end, end + 10, 0)}))

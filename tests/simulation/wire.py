@@ -71,15 +71,15 @@ class Wire:
             under_way.add_done_callback(_ignored)
             await asyncio.sleep(self._leg())
             raise UnavailableError(f"it is unknown what became of {name}, as the seed requires")
-        result, failure = await asyncio.shield(under_way)
+        outcome = await asyncio.shield(under_way)
         if kind is Kind.KILL_AFTER:
             await self._strike(met)
         await asyncio.sleep(self._leg() + (seconds if kind is Kind.SLOW_REPLY else 0.0))
         if kind is Kind.LOST_REPLY:
             raise UnavailableError(f"the answer to {name} was lost, as the seed requires")
-        if failure is not None:
-            raise failure
-        return result
+        if outcome[1] is not None:
+            raise outcome[1]
+        return outcome[0]
 
     async def read(self, name: str) -> None:
         """What befalls a read that has brought something; it has no effect on anything but its reader.

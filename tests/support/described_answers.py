@@ -10,6 +10,7 @@ from typing import Any
 
 import httpx
 import jsonschema
+from jsonschema.exceptions import best_match
 
 from streamsched.api.description.document import document
 from tests.support.api_routes import api_routes
@@ -63,7 +64,7 @@ def undescribed(response: httpx.Response) -> str | None:
         try:
             valid(content[kind]["schema"], response.json())
         except jsonschema.ValidationError as exc:
-            inner = jsonschema.exceptions.best_match([exc]) or exc
+            inner = best_match([exc]) or exc
             return f"{inner.json_path}: {inner.message[:300]}"
     return None
 

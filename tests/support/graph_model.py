@@ -52,7 +52,7 @@ def graphs_of_tasks(draw: st.DrawFn, most: int = 4) -> list[TaskTemplate]:
         groups = []
         for index in range(draw(st.integers(0, 2)) if tasks else 0):
             listed = draw(st.lists(st.sampled_from(template.components), unique=True, max_size=2))
-            chosen = {name: draw(_lists) for name in listed}
+            chosen: dict[str, Values] = {name: draw(_lists) for name in listed}
             entries = draw(st.lists(_entries(template, tasks, chosen), min_size=1, max_size=2))
             groups.append(DependencyGroup(f"g{index}", tuple(entries)))
         tasks.append(TaskTemplate(f"t{number}", template, tuple(groups), autofill))

@@ -153,7 +153,7 @@ class Provider:
                 self.end_headers()
                 self.wfile.write(b"<script>no</script>" if provider.down else json.dumps(body).encode())
 
-            def log_message(self, *_: Any) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
                 pass
 
         return Answers

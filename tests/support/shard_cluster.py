@@ -127,6 +127,12 @@ def landed(number: int, dataset: str = "flights", *, source: str = "test", keys:
     return Event(f"{dataset}-{number}", source, NOON, PartitionsAdded(DatasetRef("default", dataset), partitions, keys))
 
 
+def schedule_name(job: ReadyJob) -> str:
+    """The name of the schedule that was satisfied."""
+    assert job.schedule is not None
+    return job.schedule.name
+
+
 def event_ids(job: ReadyJob) -> list[str]:
     """The events a job is given, leaf by leaf, in order of arrival."""
     return [event.id for contribution in job.contributions for event in contribution.events]

@@ -21,6 +21,7 @@ from streamsched.api.description.examples import example_of
 from streamsched.api.routing.routes import ARCHIVE, JSON
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.json.size import values_in
+from streamsched.codec.schema.shapes import Definitions, Schema
 from tests.support.api_routes import api_routes, routes_by_name
 
 #: Bytes of the largest body.
@@ -137,7 +138,7 @@ def _list_of(element: bytes, limit: RequestLimit) -> bytes:
     return b"[" + b",".join([element] * number) + b"]"
 
 
-def _grown(schema: Mapping[str, Any], known: Mapping[str, Any], limit: RequestLimit) -> Iterator[tuple[str, Any]]:
+def _grown(schema: Schema, known: Definitions, limit: RequestLimit) -> Iterator[tuple[str, Any]]:
     """Bodies of a schema, each with one part as large as it may be."""
     for variant in _variants(schema, known):
         if variant.get("type") == "array":
@@ -150,7 +151,7 @@ def _grown(schema: Mapping[str, Any], known: Mapping[str, Any], limit: RequestLi
                 yield f"{kind} {name}", {**base, name: value}
 
 
-def _large(part: Mapping[str, Any], known: Mapping[str, Any], limit: RequestLimit) -> Iterator[tuple[str, Any]]:
+def _large(part: Schema, known: Definitions, limit: RequestLimit) -> Iterator[tuple[str, Any]]:
     for schema in _variants(part, known):
         kinds = schema.get("type", "")
         if "array" in kinds:
@@ -162,7 +163,7 @@ def _large(part: Mapping[str, Any], known: Mapping[str, Any], limit: RequestLimi
             yield "text", "x" * _TEXT
 
 
-def _many(schema: Mapping[str, Any], known: Mapping[str, Any], limit: RequestLimit, most: int) -> list[Any]:
+def _many(schema: Schema, known: Definitions, limit: RequestLimit, most: int) -> list[Any]:
     example = example_of(schema, known)
     size = len(orjson.dumps(example))
     number = min(
@@ -184,7 +185,7 @@ def _distinct(example: Any, index: int) -> Any:
             return example
 
 
-def _variants(schema: Mapping[str, Any], known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _variants(schema: Schema, known: Definitions) -> Iterator[Schema]:
     if "$ref" in schema:
         yield from _variants(known[schema["$ref"].rpartition("/")[2]], known)
     elif "anyOf" in schema and "properties" not in schema:

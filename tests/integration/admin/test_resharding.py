@@ -27,7 +27,7 @@ from streamsched.store.connections import open_pool
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.worker import Worker
-from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
+from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule, schedule_name
 
 BEFORE, AFTER, SCHEDULES = 3, 5, 20
 
@@ -74,7 +74,7 @@ async def launched(cluster: ShardCluster, jobs: int) -> list[tuple[str, int, lis
     async with asyncio.timeout(60):
         while len(found := await cluster.jobs()) < jobs:  # noqa: ASYNC110 - another task launches them
             await asyncio.sleep(0.05)
-    return [(job.schedule.name, job.sequence, event_ids(job)) for job in found]
+    return [(schedule_name(job), job.sequence, event_ids(job)) for job in found]
 
 
 async def progress(database: str, wanted: int) -> dict[str, Any]:

@@ -201,7 +201,7 @@ async def test_no_route_answers_without_a_valid_token(client: httpx.AsyncClient,
     forged = {"Authorization": "Bearer sst_" + "0" * 12 + "_" + "A" * 43}
     of_no_run = {"Authorization": f"Bearer {run_token_text('default.a.b.1.1.r1', bytes(32))}"}
     for header in ({}, old, forged, of_no_run, {"Authorization": "Basic eDp5"}, {"Authorization": "Bearer " + "é" * 9}):
-        raw = {name: value.encode() for name, value in header.items()}
+        raw = {name.encode(): value.encode() for name, value in header.items()}
         for route in requests():
             method, path = route
             answer = await client.request(method, filled(path, OWN), headers=raw)

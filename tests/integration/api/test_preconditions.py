@@ -88,7 +88,7 @@ async def test_a_plan_of_an_older_reading_is_refused_too(
     deployed: httpx.AsyncClient, path: str, body: dict[str, Any]
 ) -> None:
     old = {"If-Match": (await deployed.get(path)).headers["etag"]}
-    tried = {"params": {"dry_run": "true"}}
+    tried: dict[str, Any] = {"params": {"dry_run": "true"}}
     assert (await deployed.put(path, json=body, headers=old, **tried)).status_code == 200
     assert (await deployed.delete(path, headers=old, **tried)).status_code == 200
 

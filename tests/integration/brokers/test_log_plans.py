@@ -68,6 +68,7 @@ async def test_reading_scans_only_what_it_returns(
         limit,
         READ_BYTES,
     )
+    assert explained is not None
     scans = [node for node in nodes(json.loads(explained)[0]["Plan"]) if node.get("Relation Name") == "batch"]
 
     assert scans
@@ -93,6 +94,7 @@ async def test_writing_fencing_and_expiring_never_scan_a_table(connection: async
     for _ in range(10):
         await connection.fetchval(queries()["fence"], "w7")
         epoch = await connection.fetchval("SELECT epoch FROM streamsched_log.writer WHERE name = 'w7'")
+        assert epoch is not None
 
         assert await connection.fetchval(queries()["commit"], "w7", epoch, *flat, None)
         assert not await connection.fetchval(queries()["commit"], "w7", epoch - 1, *flat, None)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaProducer, TopicPartition
@@ -35,7 +36,7 @@ class Topic:
 
     async def create(self, partitions: int = 1, **settings: str) -> None:
         made = NewTopic(self.name, partitions, 1, topic_configs=settings)
-        response = await self.admin.create_topics([made])
+        response: Any = await self.admin.create_topics([made])
         assert [error for _, error, *_ in response.topic_errors] in ([0], [36])
 
     async def append(self, count: int, size: int, partition: int = 0) -> None:
@@ -59,7 +60,7 @@ class Topic:
 
 @asynccontextmanager
 async def connected(url: str) -> AsyncIterator[Topic]:
-    servers = list(Address.parse(url).servers)
+    servers = ",".join(Address.parse(url).servers)
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     producer = AIOKafkaProducer(bootstrap_servers=servers)
     await admin.start()

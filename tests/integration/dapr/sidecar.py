@@ -22,7 +22,7 @@ class Sidecar:
     async def call(self, name: str, /, **fields: Any) -> Any:
         method = self.channel.unary_unary(
             f"/{PACKAGE}.Scheduler/{name}",
-            request_serializer=lambda message: message.SerializeToString(),
+            request_serializer=M[f"{name}Request"].SerializeToString,
             response_deserializer=M[f"{name}Response"].FromString,
         )
         return await method(M[f"{name}Request"](**fields), wait_for_ready=True, timeout=20)
@@ -31,7 +31,7 @@ class Sidecar:
         """The hosts, when there are so many."""
         method = self.channel.unary_stream(
             f"/{PACKAGE}.Scheduler/WatchHosts",
-            request_serializer=lambda message: message.SerializeToString(),
+            request_serializer=M["WatchHostsRequest"].SerializeToString,
             response_deserializer=M["WatchHostsResponse"].FromString,
         )
         async with asyncio.timeout(20):
@@ -44,7 +44,7 @@ class Sidecar:
         """A stream of jobs that has begun."""
         stream = self.channel.stream_stream(
             f"/{PACKAGE}.Scheduler/WatchJobs",
-            request_serializer=lambda message: message.SerializeToString(),
+            request_serializer=M["WatchJobsRequest"].SerializeToString,
             response_deserializer=M["WatchJobsResponse"].FromString,
         )(wait_for_ready=True)
         await stream.write(M["WatchJobsRequest"](initial=self.initial))

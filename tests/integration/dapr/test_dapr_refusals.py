@@ -9,9 +9,8 @@ from typing import Any, Final
 
 import grpc
 import pytest
-from dapr.proto import api_service_v1
 from dapr.proto.common.v1 import common_pb2
-from dapr.proto.runtime.v1 import jobs_pb2
+from dapr.proto.runtime.v1 import dapr_pb2_grpc, jobs_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2
@@ -82,7 +81,7 @@ async def stub(installation: DaprInstallation) -> AsyncIterator[Any]:
         installation.endpoint(),
         grpc.aio.insecure_channel(f"127.0.0.1:{installation.settings.dapr.grpc_port}") as channel,
     ):
-        yield api_service_v1.DaprStub(channel)
+        yield dapr_pb2_grpc.DaprStub(channel)
 
 
 @pytest.fixture

@@ -10,8 +10,7 @@ from dapr.aio.clients import DaprClient as AsyncDaprClient
 from dapr.clients import DaprClient
 from dapr.clients.exceptions import DaprGrpcError
 from dapr.clients.grpc._jobs import ConstantFailurePolicy, DropFailurePolicy, Job
-from dapr.proto import api_service_v1
-from dapr.proto.runtime.v1 import jobs_pb2
+from dapr.proto.runtime.v1 import dapr_pb2_grpc, jobs_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from compose.ports import free_port
@@ -59,7 +58,9 @@ def scheduled_by_the_client() -> list[object]:
             "30m",
             "5h",
         )
+        assert found.data is not None
         assert (found.data.type_url, found.data.value) == ("a/b", b'{"a":1}')
+        assert isinstance(found.failure_policy, ConstantFailurePolicy)
         assert (found.failure_policy.max_retries, found.failure_policy.interval_seconds) == (2, 1)
         refused: list[object] = []
         for attempt in (
@@ -130,7 +131,7 @@ async def test_lists_prefixes_and_tokens_by_raw_calls(sdk: DaprInstallation) -> 
         sdk.endpoint(dapr_api_token="s3cret"),
         grpc.aio.insecure_channel(f"127.0.0.1:{sdk.settings.dapr.grpc_port}") as channel,
     ):
-        stub = api_service_v1.DaprStub(channel)
+        stub = dapr_pb2_grpc.DaprStub(channel)
         token = (("dapr-api-token", "s3cret"),)
         for name in ("xy", "xyz-1", "a"):
             job = jobs_pb2.Job(name=name, due_time="1h", data=AnyMessage(type_url=VALUE, value=value_to_bytes([1])))

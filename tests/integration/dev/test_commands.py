@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from typing import Any
 
 import pytest
 
@@ -131,7 +132,7 @@ def test_no_server_is_5_and_says_what_to_do(running: DevProcess) -> None:
 
 @pytest.mark.long
 def test_a_folder_named_by_the_environment_is_kept_and_found_and_runs_emit_to_its_own_api(dev: DevProcess) -> None:
-    named = {"STREAMSCHED_DATA_DIR": "elsewhere", "STREAMSCHED_EMIT_URL": "http://127.0.0.1:9"}
+    named: dict[str, Any] = {"STREAMSCHED_DATA_DIR": "elsewhere", "STREAMSCHED_EMIT_URL": "http://127.0.0.1:9"}
     dev.start(**named)
     dev.state = dev.folder / "elsewhere"
     (dev.folder / "where.py").write_text(WHERE)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_dev_on_kafka(folder: DevProcess, kafka_log: str) -> None:
         folder.close()
 
 
-def three_processes(folder: DevProcess, environ: dict[str, str], *options: str) -> None:
+def three_processes(folder: DevProcess, environ: dict[str, Any], *options: str) -> None:
     assert folder.run("migrate", **environ).code == 0
     with ExitStack() as held:
         for name in ("worker", "launcher", "api"):
@@ -89,7 +90,7 @@ def three_processes(folder: DevProcess, environ: dict[str, str], *options: str) 
         runs_follow_events(folder, **environ)
 
 
-def runs_follow_events(folder: DevProcess, **environ: str) -> None:
+def runs_follow_events(folder: DevProcess, **environ: Any) -> None:
     assert folder.run("event", "emit", "partitions", "flights", "a", "b", **environ).code == 0
     assert folder.run("event", "emit", "partitions", "weather", "a", **environ).code == 0
     folder.until(lambda: folder.completed("default.demo.two.1.1.r1", "default.demo.then.1.1.r1", **environ))

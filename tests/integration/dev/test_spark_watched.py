@@ -16,13 +16,13 @@ import pytest
 
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
-from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedules.schedule import Program, SparkJob
+from streamsched.domain.schedules.schedule import SparkJob
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.runs import Assignment, RunEnd, StopRequest
+from streamsched.ports.runs import RunEnd, StopRequest
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.runner import Runner, Timing
 from tests.support.dev_process import CommandOutput, DevProcess
+from tests.support.run_book import RunBook
 from tests.support.services import need_java
 from tests.support.spark_jars import need_jar
 
@@ -56,20 +56,14 @@ spark.stop()
 RUN = "default.app.etl.1.1.r1"
 
 
-class Store:
+class Store(RunBook):
     """Keeps the metrics that the runner stores. Opens the pipe when `deployed` and a stage is half done."""
 
     def __init__(self, job: SparkJob, pipe: Path) -> None:
-        self.program = Program(ProgramRef("default", "app", "etl"), job)
+        super().__init__(job, "etl")
         self.pipe = pipe
         self.deployed = False
         self.stored: list[RunMetrics] = []
-
-    async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
-        return Assignment(run, 1, self.program, {})
-
-    async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
-        return None
 
     async def heartbeat(
         self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
@@ -79,9 +73,6 @@ class Store:
             with suppress(OSError):  # the task does not wait yet
                 os.close(os.open(self.pipe, os.O_WRONLY | os.O_NONBLOCK))
         return None
-
-    async def finish(self, run: str, ending: RunEnd) -> bool:
-        return True
 
 
 def listening(dev: DevProcess) -> dict[str, str]:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,7 +53,7 @@ def test_a_worker_started_before_kafka_waits_for_it(
 ) -> None:
     """Beside the session's broker, whose jars are there by now."""
     cluster = Cluster(tmp_path / "kafka", Shape(free_addresses(1)))
-    environ = {"STREAMSCHED_DATABASE_URL": database, "STREAMSCHED_BROKER_URL": cluster.url}
+    environ: dict[str, Any] = {"STREAMSCHED_DATABASE_URL": database, "STREAMSCHED_BROKER_URL": cluster.url}
     try:
         with role("worker", folder, environ) as log:
             asked = folder.run("topics", "check", **environ)
@@ -76,7 +77,7 @@ def test_a_worker_started_before_postgresql_waits_for_it(folder: DevProcess, tmp
         url = start_server(with_schema).url
         migrate(url)
         stop_server(with_schema)
-        environ = {"STREAMSCHED_DATABASE_URL": url}
+        environ: dict[str, Any] = {"STREAMSCHED_DATABASE_URL": url}
         with role("worker", folder, environ) as log:
             asked = folder.run("topics", "check", **environ)
             assert (asked.code, "PostgreSQL" in asked.err) == (5, True), asked
@@ -92,7 +93,7 @@ def test_a_worker_started_before_postgresql_waits_for_it(folder: DevProcess, tmp
 @pytest.mark.timeout(200)
 def test_roles_started_before_the_schema_wait_for_it(folder: DevProcess, empty_database: str) -> None:
     """As a shell starts them with `streamsched migrate && streamsched worker & streamsched launcher & …`."""
-    environ = {"STREAMSCHED_DATABASE_URL": empty_database, "STREAMSCHED_API_PORT": "0"}
+    environ: dict[str, Any] = {"STREAMSCHED_DATABASE_URL": empty_database, "STREAMSCHED_API_PORT": "0"}
     with ExitStack() as held:
         roles = [held.enter_context(role(name, folder, environ)) for name in ("worker", "launcher", "api")]
         folder.until(lambda: all("role.waits" in log.read_text() for log in roles))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -54,11 +54,13 @@ class Arriving(Graphs):
             "SELECT id FROM runs WHERE state = 'PENDING' AND executable ->> 'type' = 'bash' ORDER BY id"
         )
 
-    async def work(self, failing: Callable[[str], bool] = lambda run: False) -> None:
+    async def work(
+        self, failing: Callable[[str], bool] = lambda run: False, codes: Mapping[str, int] | None = None
+    ) -> None:
         """Also what arrives without a process."""
-        await super().work(failing)
+        await super().work(failing, codes)
         while await self.progression.run_once():
-            await super().work(failing)
+            await super().work(failing, codes)
 
     async def satisfied(self, task: str, *, key: str = "", due_at: datetime | None = None) -> str:
         """The schedule of an arrival is satisfied; the id of its job."""

@@ -322,6 +322,7 @@ async def faults_of(archive: asyncpg.Connection, file: str, name: str, arguments
     asked = f"EXECUTE {prepared}({arguments})" if arguments else f"EXECUTE {prepared}"
     async with archive.transaction():
         answer = await archive.fetchval(f"EXPLAIN (ANALYZE, FORMAT JSON) {asked}")
+    assert answer is not None
     faults: list[str] = []
     for node in nodes(json.loads(answer)[0]["Plan"]):
         relation = node.get("Relation Name")

@@ -139,7 +139,7 @@ async def test_one_that_fails_or_talks_nonsense_is_waited_for_and_asked_again(wo
     assert await summary(world) == "it waits: plug-in ours failed: RuntimeError: no network"
 
     world.clock.advance(timedelta(seconds=10))
-    await asked(world, {"ours": lambda: lambda _: lambda _: "yes"})
+    await asked(world, {"ours": lambda: lambda _: lambda _: "yes"})  # type: ignore[reportArgumentType]  # wrong on purpose
     assert await summary(world) == "it waits: plug-in ours answered with a str, which is no verdict"
 
     world.clock.advance(timedelta(seconds=10))
@@ -152,7 +152,7 @@ async def test_one_that_never_comes_back_delays_no_other(world: World) -> None:
     await world.define(ASKED, plain)
     await world.satisfy(world.ready(ASKED, 1), world.ready(plain, 1))
     try:
-        await asked(world, {"ours": lambda: lambda _: lambda _: never.wait(120)}, patience=0.05)
+        await asked(world, {"ours": lambda: lambda _: lambda _: Satisfied(f"{never.wait(120)}")}, patience=0.05)
         assert await summary(world) == "it waits: plug-in ours did not answer within 0.05 s"
         assert (await world.states())["plain.1.1"] == "PENDING_LAUNCH"
     finally:

@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 from streamsched_brokers.memory import open_broker
@@ -42,6 +42,7 @@ from streamsched.store.connections import open_pool
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.runs.run_monitor import SilentRun
 from streamsched.testing.clock import SettableClock
+from tests.support.health_checks import ALL_CHECKS
 
 from .conftest import MINUTE, SHARDS, World, schedule
 
@@ -344,7 +345,7 @@ def test_no_race_passes_a_limit_or_forgets_a_job(database: str) -> None:
     run_state_machine_as_test(
         Here,
         settings=settings(
-            max_examples=examples, stateful_step_count=7, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=7, deadline=None, suppress_health_check=ALL_CHECKS
         ),
     )
 

@@ -140,6 +140,7 @@ async def test_a_run_that_takes_too_long_is_asked_to_end_and_repeated_as_a_timeo
         await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now())
         await world.run_monitor.check_runs()
         stop = await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now())
+        assert stop is not None
         assert stop == StopRequest("it runs longer than it may")
         await world.run_store.finish(run, RunEnd(RunState.KILLED, stop.why, world.clock.now(), -15))
         assert len((await world.jobs.get("default.app.slow.1.1")).runs) == runs

@@ -5,49 +5,26 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.jobs.run_metrics import RunMetrics
-from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.process_job import SparkJob
-from streamsched.domain.schedules.schedule import BashJob, Program
+from streamsched.domain.schedules.schedule import BashJob
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.runs import Assignment, RunEnd, StopRequest
+from streamsched.ports.runs import RunEnd
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.runner import Runner
+from tests.support.run_book import RunBook
 from tests.support.services import need
 
 RUN = "default.app.plain.1.1.r1"
 
 
-class OneRunStore:
-    """The store of one run."""
-
-    def __init__(self, executable: BashJob | SparkJob) -> None:
-        self.program = Program(ProgramRef("default", "app", "load"), executable)
-        self.ended: list[RunEnd] = []
-
-    async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
-        return Assignment(run, 1, self.program, {})
-
-    async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None: ...
-
-    async def heartbeat(
-        self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
-    ) -> StopRequest | None: ...
-
-    async def finish(self, run: str, ending: RunEnd) -> bool:
-        self.ended.append(ending)
-        return True
-
-
 async def ended(executable: BashJob | SparkJob, data_dir: Path) -> RunEnd:
     site = RunEnvironment(data_dir=data_dir, spark_master="local[1]", emit_url="http://127.0.0.1:1", environ=os.environ)
-    run_store = OneRunStore(executable)
+    run_store = RunBook(executable)
     await Runner(run_store, SystemClock(), site).execute(RUN)
     [ending] = run_store.ended
     return ending

@@ -84,9 +84,8 @@ class Answers(ThreadingHTTPServer):
 
 
 class Answer(BaseHTTPRequestHandler):
-    server: Answers
-
     def do_GET(self) -> None:
+        assert isinstance(self.server, Answers)
         self.server.tokens.append(self.headers["Authorization"])
         found = self.server.said.get(self.path)
         body = json.dumps(found).encode()

@@ -171,7 +171,7 @@ def test_a_write_that_spark_aborts_leaves_and_says_nothing(
 
     assert listener.heard == []
     assert flights.partitions() == ()
-    assert list((flights.path / "_staging").iterdir()) == []
+    assert list((Path(flights.path) / "_staging").iterdir()) == []
 
 
 def test_a_write_without_rows_says_nothing(
@@ -266,8 +266,8 @@ def test_a_killed_spark_driver_is_put_right_by_the_next_use(
 
     assert len(flights.partitions()) == 2 * said
     assert len(listener.heard) == said
-    assert list((flights.path / "_staging").iterdir()) == []
-    assert len(list(flights.path.glob("day=*/*.parquet"))) == 2 * said
+    assert list((Path(flights.path) / "_staging").iterdir()) == []
+    assert len(list(Path(flights.path).glob("day=*/*.parquet"))) == 2 * said
 
 
 def test_a_job_whose_far_end_is_away_leaves_its_event_in_the_spool(

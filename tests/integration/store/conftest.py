@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -28,6 +28,8 @@ from streamsched.log.records import records
 from streamsched.log.topics import SIGNALS, topic_specs
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.notifier import OUTBOX, RELAYED
+from streamsched.ports.outbox import OutboxRecord
+from streamsched.store.catalog import outbox
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
@@ -81,6 +83,11 @@ class CatalogProcess:
         """The schedule of `schedule()` after the change."""
         await change.apply()
         return await self.reader.schedule(schedule().ref)
+
+    async def write(self, records: Sequence[OutboxRecord]) -> list[int]:
+        """To the outbox, in a transaction of their own; their ids."""
+        async with self.pool.acquire() as connection, connection.transaction():
+            return await outbox.write(connection, records)
 
     def relay(self) -> Relay:
         return Relay(broker=self.broker, outbox=self.outbox, notifier=self.notifier)

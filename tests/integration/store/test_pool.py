@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import asyncpg
 import pytest
@@ -31,29 +32,32 @@ async def test_times_are_aware_utc(pool: asyncpg.Pool) -> None:
     assert got.utcoffset().total_seconds() == 0
 
 
-async def test_a_transaction_that_computes_is_not_idle(pool: asyncpg.Pool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_transaction_that_computes_is_not_idle(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """10,000 schedules that a busy machine enabled were 503: the decision took more than ten seconds."""
     monkeypatch.setattr(connections, "_BREATH_S", 0.1)
     computed = threading.Event()
 
-    class Counted:
-        """Ends the computation at the fifth statement, which is later than the server waits without one."""
+    class Counted(asyncpg.Connection):
+        """Ends the computation at the fifth empty statement, which is later than the server waits without one."""
 
         statements = 0
 
-        async def execute(self, statement: str) -> None:
-            self.statements += 1
-            await connection.execute(statement)
+        async def execute(self, query: str, *args: Any, timeout: float | None = None) -> str:
+            status = await super().execute(query, *args, timeout=timeout)
+            self.statements += query == "SELECT"
             if self.statements == 5:
                 computed.set()
+            return status
 
-    async with pool.acquire() as connection, connection.transaction():
+    connection = await asyncpg.connect(database, connection_class=Counted)
+    async with connection.transaction():
         await connection.execute(f"SET LOCAL {_PAUSE} = '300ms'")
         before = await connection.fetchval("SELECT txid_current()")
 
-        assert await compute_meanwhile(Counted(), computed.wait, 30)
+        assert await compute_meanwhile(connection, computed.wait, 30)
 
         assert await connection.fetchval("SELECT txid_current()") == before
+    await connection.close()
 
 
 async def test_what_a_computation_raises_is_raised(pool: asyncpg.Pool) -> None:

@@ -67,7 +67,7 @@ async def test_a_row_that_shows_up_after_younger_ones_were_relayed_is_not_lost(
     slow = writer.transaction()
     await slow.start()
     first = await outbox.write(writer, records("slow"))
-    second = await outbox.write(scheduler.pool, records("quick"))
+    second = await scheduler.write(records("quick"))
     assert first < second
     assert await relay.run_once() == 1
     await slow.commit()
@@ -129,13 +129,13 @@ class DyingOutbox(PostgresOutbox):
 async def test_a_relay_that_dies_between_the_log_and_the_deletion_appends_nothing_twice(
     scheduler: CatalogProcess,
 ) -> None:
-    await outbox.write(scheduler.pool, records("1", "2"))
+    await scheduler.write(records("1", "2"))
     scheduler.outbox = DyingOutbox(scheduler.pool)
     scheduler.outbox.dies_before_forgetting = True
     with pytest.raises(UnavailableError):
         await scheduler.relay().run_once()
     assert len(await scheduler.outbox.list_pending(limit=10)) == 2
-    await outbox.write(scheduler.pool, records("3"))
+    await scheduler.write(records("3"))
 
     assert await scheduler.relay().run_once() == 1
 
@@ -143,7 +143,7 @@ async def test_a_relay_that_dies_between_the_log_and_the_deletion_appends_nothin
 
 
 async def test_the_same_relay_goes_on_after_a_failure_it_survived(scheduler: CatalogProcess) -> None:
-    await outbox.write(scheduler.pool, records("1", "2"))
+    await scheduler.write(records("1", "2"))
     scheduler.outbox = DyingOutbox(scheduler.pool)
     scheduler.outbox.dies_before_forgetting = True
     relay = scheduler.relay()
@@ -158,7 +158,7 @@ async def test_a_former_relay_that_wakes_up_is_fenced(scheduler: CatalogProcess)
     former, present = scheduler.relay(), scheduler.relay()
     await former.run_once()
     await present.run_once()
-    await outbox.write(scheduler.pool, records("1"))
+    await scheduler.write(records("1"))
 
     with pytest.raises(FencedError):
         await former.run_once()
@@ -183,7 +183,7 @@ class SlowOutbox(PostgresOutbox):
 
 
 async def test_a_relay_stopped_with_rows_in_its_hands_appends_none_of_them_later(scheduler: CatalogProcess) -> None:
-    await outbox.write(scheduler.pool, records("1", "2"))
+    await scheduler.write(records("1", "2"))
     present = scheduler.relay()
     scheduler.outbox = slow = SlowOutbox(scheduler.pool)
     stopped = asyncio.create_task(scheduler.relay().run_once())
@@ -206,7 +206,7 @@ async def test_two_relays_that_fight_lose_and_double_nothing(
 
     async with scheduler.relaying(), scheduler.relaying():
         for name in written:
-            await outbox.write(scheduler.pool, records(name))
+            await scheduler.write(records(name))
         await scheduler.relayed()
 
     assert await values(scheduler.broker) == written
@@ -215,7 +215,7 @@ async def test_two_relays_that_fight_lose_and_double_nothing(
 async def test_a_backlog_is_relayed_batch_by_batch(scheduler: CatalogProcess, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relay_module, "_BATCH", 10)
     names = [str(number) for number in range(25)]
-    await outbox.write(scheduler.pool, records(*names))
+    await scheduler.write(records(*names))
     relay = scheduler.relay()
 
     assert [await relay.run_once() for _ in range(4)] == [10, 10, 5, 0]
@@ -232,7 +232,7 @@ async def test_a_record_larger_than_the_log_takes_stays_and_delays_no_other(
         await open_broker(f"{kafka_log}&transaction_seconds=1&max_record_bytes={2 << 20}")
     )  # 16 MiB together
     names = [f"{number} " + "x" * (1 << 20) for number in range(20)]
-    await outbox.write(scheduler.pool, records("first", "y" * (3 << 20), *names, "last"))
+    await scheduler.write(records("first", "y" * (3 << 20), *names, "last"))
     relay = scheduler.relay()
     with capture_logs() as reported:
         while await relay.run_once():
@@ -248,7 +248,7 @@ async def test_a_record_larger_than_the_log_takes_stays_and_delays_no_other(
 
 
 async def test_the_newest_position_is_found_behind_a_long_tail_of_other_records(scheduler: CatalogProcess) -> None:
-    await outbox.write(scheduler.pool, records("1"))
+    await scheduler.write(records("1"))
     scheduler.outbox = DyingOutbox(scheduler.pool)
     scheduler.outbox.dies_before_forgetting = True
     with pytest.raises(UnavailableError):
@@ -303,17 +303,17 @@ async def test_a_batch_is_bounded_in_bytes_and_holds_one_record_at_least(
 
 async def test_after_a_restored_backup_no_new_row_is_taken_for_one_that_was_sent(scheduler: CatalogProcess) -> None:
     """The backup is from before rows 1 and 2, whose ids are given away again."""
-    await outbox.write(scheduler.pool, records("1", "2"))
+    await scheduler.write(records("1", "2"))
     before = scheduler.relay()
     await before.run_once()
     await before.close()
     await scheduler.pool.execute("SELECT setval('outbox_id_seq', 1, false)")
-    await outbox.write(scheduler.pool, records("3"))  # with the id of "1"
+    await scheduler.write(records("3"))  # with the id of "1"
 
     with capture_logs() as logs:
         relay = scheduler.relay()
         assert await relay.run_once() == 1
-    await outbox.write(scheduler.pool, records("4"))
+    await scheduler.write(records("4"))
     await relay.run_once()
     await relay.close()
 
@@ -323,7 +323,7 @@ async def test_after_a_restored_backup_no_new_row_is_taken_for_one_that_was_sent
 
 
 async def test_a_database_that_was_not_restored_keeps_its_ids(scheduler: CatalogProcess) -> None:
-    await outbox.write(scheduler.pool, records("1", "2"))
+    await scheduler.write(records("1", "2"))
 
     assert not await scheduler.outbox.advance(2)
-    assert await outbox.write(scheduler.pool, records("3")) == [3]
+    assert await scheduler.write(records("3")) == [3]

@@ -18,7 +18,6 @@ from streamsched.log.records import records
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.store.catalog import outbox
 
 from .conftest import SHARDS, CatalogProcess, furnished
 
@@ -74,7 +73,7 @@ async def write(scheduler: CatalogProcess, round_: int) -> None:
 
     async def of(key: str) -> None:
         for number in range(ROWS):
-            await outbox.write(scheduler.pool, [OutboxRecord(SIGNALS, key, f"{round_}.{number:03}".encode())])
+            await scheduler.write([OutboxRecord(SIGNALS, key, f"{round_}.{number:03}".encode())])
 
     await asyncio.gather(*(of(key) for key in KEYS))
 

@@ -83,15 +83,15 @@ async def test_each_row_type_has_the_columns_of_its_query(connection: asyncpg.Co
 
 class _Wrong(NamedTuple):
     name: str
-    count: str
+    number: str
 
 
 async def test_a_row_type_with_a_wrong_column_or_type_is_found(connection: asyncpg.Connection) -> None:
-    order = await connection.prepare("SELECT 1 AS count, 'a' AS name")
-    kind = await connection.prepare("SELECT 'a' AS name, 1 AS count")
+    order = await connection.prepare("SELECT 1 AS number, 'a' AS name")
+    kind = await connection.prepare("SELECT 'a' AS name, 1 AS number")
     found = [_mismatch(each.get_attributes(), _Wrong) for each in (order, kind)]
 
-    assert found == ["columns ['count', 'name'], fields ['name', 'count']", "count is int4, not <class 'str'>"]
+    assert found == ["columns ['number', 'name'], fields ['name', 'number']", "number is int4, not <class 'str'>"]
 
 
 async def test_each_query_of_several_columns_has_a_row_type(connection: asyncpg.Connection) -> None:

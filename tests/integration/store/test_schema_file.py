@@ -11,7 +11,7 @@ import psycopg
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.revisions import migrations_folder
 
-_READ: Final = (Path(__file__).parents[2] / "support" / "schema_text.sql").read_text()
+_READ: Final = (Path(__file__).parents[2] / "support" / "schema_text.sql").read_bytes()
 _HEADER: Final = "-- Made from a migrated database by tests/integration/store/test_schema_file.py with UPDATE_DOCS=1.\n"
 
 

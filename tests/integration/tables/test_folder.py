@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,9 +32,10 @@ class Folder:
         file = self.root / path
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(content)
-        os.utime(file, (self.clock.now().timestamp(),) * 2)
+        seconds = self.clock.now().timestamp()
+        os.utime(file, (seconds, seconds))
 
-    def source(self, complete: Completeness = MARKED, **more: bool) -> FolderSource:
+    def source(self, complete: Completeness = MARKED, **more: Any) -> FolderSource:
         return FolderSource(str(self.root), complete, clock=self.clock, **more)
 
 
@@ -123,7 +125,7 @@ def test_rows_are_those_of_the_footers(folder: Folder) -> None:
 
     folder.put("day=1/a.parquet")
     pq.write_table(pa.table({"n": [1, 2, 3]}), folder.root / "day=1" / "a.parquet")
-    os.utime(folder.root / "day=1" / "a.parquet", (BEGIN.timestamp(),) * 2)
+    os.utime(folder.root / "day=1" / "a.parquet", (BEGIN.timestamp(), BEGIN.timestamp()))
     folder.put("_SUCCESS")
 
     assert [rows for _, _, rows in partitions(emitted(folder.source(rows=True)))] == [3]
@@ -148,7 +150,7 @@ def test_many_partitions_need_few_positions(folder: Folder) -> None:
     for number in range(250):
         (folder.root / f"n={number}").mkdir()
         (folder.root / f"n={number}" / "a").touch()
-        os.utime(folder.root / f"n={number}" / "a", (BEGIN.timestamp(),) * 2)
+        os.utime(folder.root / f"n={number}" / "a", (BEGIN.timestamp(), BEGIN.timestamp()))
     folder.put("_SUCCESS")
 
     steps = list(folder.source().steps_after(""))

@@ -105,6 +105,7 @@ def test_what_adds_no_data_is_no_event(table: Any, write: Write) -> None:
     (step,) = source.steps_after(before)
 
     assert step.commit is None
+    assert step.position is not None
     assert list(source.steps_after(step.position)) == []
 
 
@@ -139,6 +140,7 @@ def test_a_table_that_was_rolled_back_repeats_nothing(table: Any, write: Write) 
     write(3)
 
     assert step.commit is None
+    assert step.position is not None
     assert [partitions(each) for each in emitted(source, seen)] == [[(key(3), 3)]]
     assert [partitions(each) for each in emitted(source, step.position)] == [[(key(3), 3)]]
 

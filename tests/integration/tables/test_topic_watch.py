@@ -76,7 +76,7 @@ async def test_growth_reaches_the_log_once_though_the_watcher_is_killed_again_an
     assert begun.began
     before = await asyncio.to_thread(measure_topic, kafka_log, "clicks", StreamMeasure.BYTES)
 
-    async with AIOKafkaProducer(bootstrap_servers=list(address.servers)) as producer:
+    async with AIOKafkaProducer(bootstrap_servers=",".join(address.servers)) as producer:
         for phase in TopicPhase:
             await producer.send_and_wait(address.prefix + "clicks", os.urandom(1000), partition=0)
             with pytest.raises(Killed):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -114,7 +114,7 @@ class TaskWorld:
         return LaneMover(self.partitions, leads=lambda: True)
 
     @asynccontextmanager
-    async def owning(self, **options: Any) -> Any:
+    async def owning(self, **options: Any) -> AsyncIterator[TaskLoop]:
         """An owner of all partitions, which leaves in order."""
         owner = self.owner(**options)
         await owner.step_ownership()

@@ -88,7 +88,7 @@ async def test_what_is_no_valid_session(log_in: LogIn, services: Services) -> No
         "a.b.c.d",
     ):
         browser.http.cookies.clear()
-        sent = {"Cookie": f"{name}={wrong}".encode()}
+        sent = {b"Cookie": f"{name}={wrong}".encode()}
         assert (await browser.http.get("/ui/", headers=sent)).status_code == 303
     kept = {"Cookie": f"{name}={value}"}
     assert (await browser.http.get("/ui/", headers=kept)).status_code == 200

@@ -14,6 +14,7 @@ import psycopg
 import pytest
 import pytest_asyncio
 from joserfc.jwk import RSAKey
+from psycopg.sql import SQL, Identifier
 from structlog.testing import capture_logs
 
 from streamsched.access.code_flow import RETRY
@@ -43,7 +44,7 @@ def key() -> RSAKey:
 def database(postgres_server: str, template_database: str) -> Iterator[str]:
     """One for the module: logging in at a provider writes nothing."""
     with psycopg.connect(postgres_server, autocommit=True) as admin:
-        admin.execute(f'CREATE DATABASE logins TEMPLATE "{template_database}"')
+        admin.execute(SQL("CREATE DATABASE logins TEMPLATE {}").format(Identifier(template_database)))
         yield postgres_server.replace("/postgres?", "/logins?")
         admin.execute("DROP DATABASE logins WITH (FORCE)")
 
@@ -201,6 +202,7 @@ async def test_id_tokens_that_say_something_else_begin_no_session(
         answer = await log_in(browser)
         assert (answer.status_code, why in sentence(answer).replace("&#39;", "'")) == (401, True), answer.text
     provider.changed = {}
+    assert key.kid is not None
     provider.keys[0] = RSAKey.generate_key(2048, {"kid": key.kid})
     provider.client = Client("pages", (BACK,), SECRET)
     assert "signature" in sentence(await log_in(browser))

@@ -9,7 +9,7 @@ import pytest
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.roles.services import Services
-from streamsched.store.web.page_reads import PageReads
+from streamsched.store.web.page_reads import DataVersion, PageReads
 from streamsched.web.live import LiveFeed
 from tests.integration.web.conftest import Browser, LogIn
 from tests.support.run_joins import after, open_key, shop
@@ -129,7 +129,7 @@ async def test_open_pages_share_one_poller_and_are_notified_of_changes(log_in: L
     reads = PageReads(services.pool)
     polled = 0
 
-    async def version() -> tuple[int, int]:
+    async def version() -> DataVersion:
         nonlocal polled
         polled += 1
         return await reads.version()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -62,7 +63,7 @@ def test_any_other_text_is_no_token(text: str) -> None:
         ({"revoked_at": NOW + timedelta(seconds=1)}, ""),
     ],
 )
-def test_when_a_token_is_invalid(more: dict[str, datetime], why: str) -> None:
+def test_when_a_token_is_invalid(more: dict[str, Any], why: str) -> None:
     record = TokenRecord(
         id="0" * 12, name="ci", grants=(Grant(role=AccessRole.VIEWER),), created_at=NOW, created_by="x", **more
     )

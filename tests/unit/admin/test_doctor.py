@@ -12,10 +12,10 @@ from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.admin.doctor import examine
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
-from streamsched.store.server.probe import DatabaseFacts
+from streamsched.store.server.probe import DatabaseFacts, DatabaseProbe
 
 
-class Probe:
+class Probe(DatabaseProbe):
     """A database with these pending grants."""
 
     def __init__(self, grants: tuple[str, ...] = (), total: int = 0) -> None:

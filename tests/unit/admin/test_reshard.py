@@ -166,10 +166,11 @@ class Site:
 
     async def wake(self, cluster: ShardCluster, now: datetime) -> bool:
         """Answers the wake-ups that are due and have not been answered, as the timers would."""
-        asked = {record.key: wakeup_codec.decode(record.value) for record in await cluster.records(WAKEUPS)}
+        records = await cluster.records(WAKEUPS)
+        asked = {record.key: wakeup_codec.decode(record.value) for record in records if record.value is not None}
         due = [wake for key, wake in asked.items() if wake.at and wake.at <= now and self.woken.get(key) != wake]
         self.woken |= {key: wake for key, wake in asked.items() if wake in due}
-        await cluster.signal(*(Woken(wake.schedule, wake.generation, wake.cell, wake.at) for wake in due))
+        await cluster.signal(*(Woken(wake.schedule, wake.generation, wake.cell, wake.at) for wake in due if wake.at))
         return bool(due)
 
     async def cluster(self) -> ShardCluster:

@@ -35,7 +35,7 @@ class CdapServer:
             def do_GET(self) -> None:
                 server.answer(self)
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
                 return
 
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
@@ -64,7 +64,7 @@ class CdapServer:
         found = self.answers.get(path)
         if found is not None and path[2:] == ("apps",) and "pageSize" in query and self.paged:
             found = self._page(found, query)
-        if found is not None and "limit" in query:
+        elif found is not None and "limit" in query:
             found = found[: int(query["limit"])]
         body = odd if isinstance(odd, bytes) else json.dumps(found).encode()
         request.send_response(404 if found is None else 200)

@@ -300,7 +300,7 @@ def test_a_mistake_names_the_schedule_and_the_field(change: dict[str, Any], mess
         (lambda: App("a").bash("p", " "), "$.programs.p.command: is empty"),
         (lambda: App("a").spark("p", main=""), "$.programs.p.main: is empty"),
         (lambda: App("a").spark("p", main="x", arguments="--x"), "$.programs.p.arguments: must be a list of texts"),
-        (lambda: App("a").spark("p", main="x", conf={"a": 1}), "$.programs.p.conf.a: must be a text but is 1"),
+        (lambda: App("a").spark("p", main="x", conf={"a": 1}), "$.programs.p.conf.a: must be a text but is 1"),  # type: ignore[reportArgumentType]  # wrong on purpose
         (lambda: App("a").spark("p/q", main="x"), "$.programs['p/q']: program name 'p/q'"),
     ],
 )

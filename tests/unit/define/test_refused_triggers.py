@@ -11,7 +11,7 @@ from streamsched.domain.names import AppRef
 
 def test_and_or_and_not_between_triggers_are_refused() -> None:
     a, b = partitions("a"), cron("0 8 * * *")
-    for write in (lambda: a and b, lambda: a or b, lambda: not a, lambda: event("x") if b else a):
+    for write in (lambda: a and b, lambda: a or b, lambda: not a, lambda: event("x") if b else a):  # type: ignore[reportGeneralTypeIssues]  # wrong on purpose
         with pytest.raises(InvalidDefinitionError, match="write `&` for and"):
             write()
 

@@ -36,7 +36,7 @@ class _Answers(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *args: Any) -> None: ...
+    def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002 - as the base class names it
 
 
 @pytest.fixture

@@ -267,5 +267,6 @@ def test_an_interval_is_real_time_over_a_gap_and_an_overlap() -> None:
         at = created_at = datetime.fromisoformat(created)
         for step in range(1, 9):
             following = next_fire(Every(timedelta(hours=1)), at, created_at=created_at)
+            assert following is not None
             assert following == created_at + step * timedelta(hours=1)
             at = following

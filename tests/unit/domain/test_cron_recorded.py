@@ -58,6 +58,7 @@ def test_ticks_are_those_of_the_original(name: str, dialect: Dialect) -> None:
 def test_where_robfig_differs(expression: str, after: str, ours: str, theirs: str) -> None:
     leaf, at = Cron(expression, dialect=Dialect.DAPR), datetime.fromisoformat(after)
     found = next_fire(leaf, at, created_at=at)
+    assert found is not None
     assert found == datetime.fromisoformat(ours).astimezone(UTC)
     assert found < datetime.fromisoformat(theirs)
 

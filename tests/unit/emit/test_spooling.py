@@ -60,7 +60,7 @@ class Server:
                 if len(set(server.ids)) >= server.wanted:
                     server.all_there.set()
 
-            def log_message(self, *_: object) -> None:
+            def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as the base class names it
                 pass
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

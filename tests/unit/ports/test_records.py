@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
-from streamsched_brokers.memory import MemoryBroker, MemoryLog
+from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryReader
 
 from streamsched.domain.errors import NotFoundError, UnavailableError
 from streamsched.log.records import newest, records
-from streamsched.ports.broker import Chunk, Outgoing, Reader, TopicPartition, TopicSpec
+from streamsched.ports.broker import Chunk, Outgoing, TopicPartition, TopicSpec
 
 AT = TopicPartition("topic", 0)
 
@@ -44,17 +44,13 @@ async def test_nothing_is_read_of_a_partition_that_is_empty_or_not_there(broker:
 
 
 async def test_one_that_stops_before_its_end_is_not_taken_for_a_shorter_one(broker: MemoryBroker) -> None:
-    class Stands:
+    class Stands(MemoryReader):
         async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
             return []
 
-        def seek(self, partition: TopicPartition, position: int) -> None: ...
-
-        async def close(self) -> None: ...
-
     class Standing(MemoryBroker):
-        async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-            return Stands()
+        async def reader(self, positions: Mapping[TopicPartition, int]) -> MemoryReader:
+            return Stands(self._log, positions)
 
     await put(broker, b"1")
     with pytest.raises(UnavailableError, match="topic/0 stops at 0, before its end 1"):

@@ -75,9 +75,9 @@ def test_an_event_log_is_written_for_metrics_unless_there_is_one(site: RunEnviro
     def made(site: RunEnvironment, **conf: str) -> Command:
         return command(assignment(SparkJob(str(main), conf=conf)), site, Path("/run.json"))
 
-    measured = made(site)
-    assert measured.event_log == tmp_path / "runs" / "job.r1.events"
-    assert f"spark.eventLog.dir={measured.event_log.as_uri()}" in measured.argv
+    measured, expected = made(site), tmp_path / "runs" / "job.r1.events"
+    assert measured.event_log == expected
+    assert f"spark.eventLog.dir={expected.as_uri()}" in measured.argv
     for other in (
         made(site, **{"spark.eventLog.enabled": "false"}),
         made(of_the_site),

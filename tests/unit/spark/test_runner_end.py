@@ -12,29 +12,22 @@ import pytest
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_metrics import RunMetrics
-from streamsched.domain.names import ProgramRef
-from streamsched.domain.schedules.schedule import BashJob, Program
+from streamsched.domain.schedules.schedule import BashJob
 from streamsched.ports.clock import SystemClock
-from streamsched.ports.runs import Assignment, RunEnd, StopRequest
+from streamsched.ports.runs import RunEnd, StopRequest
 from streamsched.spark.command import RunEnvironment
 from streamsched.spark.runner import Runner, Timing
+from tests.support.run_book import RunBook
 
 RUN = "default.app.plain.1.1.r1"
 
 
-class DeafBook:
+class DeafBook(RunBook):
     """A PostgreSQL that goes away while a heartbeat is cancelled: the first cancellation becomes its error."""
 
     def __init__(self, command: str = "true") -> None:
-        self.program = Program(ProgramRef("default", "app", "load"), BashJob(command))
+        super().__init__(BashJob(command))
         self.lost = 0
-        self.ended: list[RunEnd] = []
-
-    async def claim(self, run: str, *, runner: str, log_path: str | None, now: datetime) -> Assignment | None:
-        return Assignment(run, 1, self.program, {})
-
-    async def mark_started(self, run: str, *, runner: str, now: datetime, start: str = "") -> None:
-        return None
 
     async def heartbeat(
         self, run: str, *, runner: str, now: datetime, metrics: RunMetrics | None = None
@@ -47,10 +40,6 @@ class DeafBook:
                 raise UnavailableError("the server went away") from exc
             raise
         return None
-
-    async def finish(self, run: str, ending: RunEnd) -> bool:
-        self.ended.append(ending)
-        return True
 
 
 async def executed(run_store: DeafBook, data_dir: Path) -> RunEnd | None:

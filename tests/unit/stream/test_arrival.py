@@ -33,7 +33,7 @@ def test_a_record_from_the_future_has_arrived_now(logged: timedelta, delay: time
     ingest = Ingest(
         shard=0,
         shards=1,
-        emit=lambda _topic, _part, key, raw: emitted.append((key, raw)),
+        emit=lambda topic, partition, key, value: emitted.append((key, value)),
         decoder=SignalDecoder(),
         clock=SettableClock(NOW),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -43,7 +43,7 @@ class Mistake:
 
 
 @pytest.fixture
-def mistake(monkeypatch: pytest.MonkeyPatch) -> Iterator[Mistake]:
+def mistake(monkeypatch: pytest.MonkeyPatch) -> Mistake:
     made = Mistake(schedule("ill"))
     monkeypatch.setattr(schedule_home, "fold", made.fold)
     return made

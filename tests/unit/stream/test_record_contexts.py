@@ -38,7 +38,9 @@ def test_a_record_with_a_header(own: str | None, header: bytes | None, found: st
     value = orjson.dumps(body | ({} if own is None else {"traceparent": own}))
     emitted: list[tuple[bytes | None, bytes | None]] = []
     decoder = SignalDecoder()
-    ingest = Ingest(shard=0, shards=1, emit=lambda _topic, _part, key, raw: emitted.append((key, raw)), decoder=decoder)
+    ingest = Ingest(
+        shard=0, shards=1, emit=lambda topic, partition, key, value: emitted.append((key, value)), decoder=decoder
+    )
 
     ingest.process(Chunk("partitions", 0, [Record(5, None, value, 1357516800000, header)], 6))
 

@@ -45,7 +45,7 @@ def process(table: Table, *signals: Signal) -> None:
         shards=3,
         subscriptions=table,
         seen=IdTable(),
-        emit=lambda *_: None,
+        emit=lambda topic, partition, key, value: None,
         decoder=SignalDecoder(),
         horizon=timedelta(days=1),
     )

@@ -51,7 +51,7 @@ class Lines:
             raise UnavailableError("away")
         return self.last
 
-    async def read(self, after: int, upto: int, *, limit: int) -> Sequence[WorkLine]:
+    async def read(self, after: int, upto: int, *, limit: int, whole: bool = False) -> Sequence[WorkLine]:
         found = [line for line in self.lines if after < line.number <= upto][:limit]
         self.read_lines += len(found)
         return found
