@@ -24,6 +24,7 @@ LONG: Final = (
     "acceptance/test_killed_in_the_demo.py",
     "acceptance/test_newcomer.py",
     "acceptance/test_pause_killed.py",
+    "architecture/test_types.py",
     "contracts/test_contract_catches.py",
     "contracts/test_exactness.py",
     "faults",
