@@ -37,7 +37,7 @@ demo: $(VENV)/.demo$(if $(filter delta,$(LAKE)),-delta) ## a real pipeline, on S
 cluster: $(VENV)/.dev ## an installation until Ctrl-C; ARGS=--check: try it, and stop
 	@$(BIN)/python -m compose.cluster $(ARGS)
 
-test: check ## check, then the short tests: about 8 minutes with the set-up
+test: check ## check, then the short tests: about 9 minutes with the set-up
 	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not long" --hypothesis-profile=short $(ARGS)
 
 test-long: $(VENV)/.dev ## the other tests but nightly ones; repeats a failed one once
