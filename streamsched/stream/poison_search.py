@@ -59,7 +59,7 @@ class PoisonSearch:
         self._poison: dict[TopicPartition, PoisonRecord] = {}
 
     @property
-    def searching(self) -> bool:
+    def is_searching(self) -> bool:
         """Whether a turn failed since `begin` and the next one will differ, so that no long pause is needed."""
         return self._searching
 

@@ -124,7 +124,7 @@ def _operation(served: ServedRoute, known: Definitions) -> Document:
         "summary": summary,
         "description": cleandoc(route.function.__doc__ or ""),
         "operationId": _identifier(route.pattern, summary),
-        "parameters": [*_path_parameters(route.pattern), *(each.described for each in served.call.parameters)],
+        "parameters": [*_path_parameters(route.pattern), *(each.openapi for each in served.call.parameters)],
         "responses": {**_answers(served, known), **_problems(served)},
     }
     if route.body is not None:

@@ -78,7 +78,7 @@ class Parameter:
         self._description = marker.description
 
     @property
-    def described(self) -> dict[str, Any]:
+    def openapi(self) -> dict[str, Any]:
         """As the OpenAPI document has it."""
         schema = {"type": "array", "items": self._schema} if self._many else dict(self._schema)
         if self._default not in (..., None):
@@ -188,7 +188,7 @@ def _bounds(marker: Query | Header) -> dict[str, float]:
 def _bounded(read: Callable[[str], _T], marker: Query | Header) -> Callable[[str], _T]:
     least, most = marker.ge, marker.le
 
-    def checked(text: str) -> _T:
+    def read_within(text: str) -> _T:
         value = read(text)
         if most is not None and not value <= most:  # also when it is no number
             raise ValueError(f"Input should be less than or equal to {most}")
@@ -196,7 +196,7 @@ def _bounded(read: Callable[[str], _T], marker: Query | Header) -> Callable[[str
             raise ValueError(f"Input should be greater than or equal to {least}")
         return value
 
-    return checked
+    return read_within
 
 
 def _whole(text: str) -> int:

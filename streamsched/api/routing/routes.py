@@ -177,8 +177,8 @@ class Routes:
             more["body"] = Body(more["body"])
         shown = {"path": self._prefix + path, "summary": summary, "tag": self._tag}
 
-        def declared(function: _F) -> _F:
+        def register(function: _F) -> _F:
             self._declared.append(Route(method=method, function=function, **shown, **more))
             return function
 
-        return declared
+        return register

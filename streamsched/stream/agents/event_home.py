@@ -99,7 +99,7 @@ class EventHome:
             if not isinstance(signal, Occurred):
                 self._control(key, signal)
             elif not signal.statistics:
-                self._occurred(key, value, signal.event, record.time_ms)
+                self._forward(key, value, signal.event, record.time_ms)
         except InvalidError as error:
             dead_letter(self._emit, self._shard, chunk, record, error, collector=self._collector)
         except Exception as failure:
@@ -122,7 +122,7 @@ class EventHome:
         self._changed.clear()
         self._known_ids.flush()
 
-    def _occurred(self, key: bytes, value: bytes, event: Event, time_ms: int) -> None:
+    def _forward(self, key: bytes, value: bytes, event: Event, time_ms: int) -> None:
         destinations = self._listeners(key).destinations  # may raise, so before the event is marked as seen
         fact = event.fact
         follow = type(fact) is PartitionsAdded and fact.statistics_follow

@@ -47,7 +47,7 @@ class TurnPace:
         linger_s = min(self._linger_s, OVER_COMMIT * self._commit_s) * min(1.0, self._rate / FULL_RATE)
         return max(0.0, self._began + linger_s - now)
 
-    def turned(self, records: int, *, began: float, folding_s: float, commit_s: float) -> None:
+    def record_turn(self, records: int, *, began: float, folding_s: float, commit_s: float) -> None:
         """Call it when a turn was committed. `began`: when it had its records; `folding_s`, `commit_s`: how long they
         took, and their commit.
         """

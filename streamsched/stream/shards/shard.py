@@ -145,9 +145,9 @@ class Shard:
         return self._positions
 
     @property
-    def searching(self) -> bool:
+    def is_searching(self) -> bool:
         """Whether it failed in a turn that the next instance will take in part, so that no long pause is needed."""
-        return self._poison_search.searching
+        return self._poison_search.is_searching
 
     async def start(self) -> None:
         """Fences every former owner, recovers the tables, and runs turns from then on. Logs the duration of each step
@@ -242,7 +242,7 @@ class Shard:
         await self._writer.commit(outgoing := self._turn.take())
         self._committed(positions, len(outgoing))
         commit_s = self._loop.time() - folded
-        self._pace.turned(self._stats.chunk, began=began, folding_s=folded - began, commit_s=commit_s)
+        self._pace.record_turn(self._stats.chunk, began=began, folding_s=folded - began, commit_s=commit_s)
 
     async def _run(self) -> None:
         """Turn after turn, until the shard is stopped or fails."""

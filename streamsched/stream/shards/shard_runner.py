@@ -55,7 +55,7 @@ class ShardRunner:
             except Exception as error:  # after any failure the shard restarts from the log
                 if loop.time() - began > self._back_off.most:
                     pauses = self._back_off.pauses()
-                pause = self._back_off.first if shard.searching else next(pauses)
+                pause = self._back_off.first if shard.is_searching else next(pauses)
                 if isinstance(error, UnavailableError):  # the broker's failure: a traceback would not explain it
                     log.warning("shard.interrupted", shard=self.number, reason=str(error), again_in_s=pause)
                 else:

@@ -30,7 +30,7 @@ def steady(pace: TurnPace, records_s: float, *, seconds: float = 5.0, folding_s:
     now = began = 0.0
     while now < seconds:
         began, now = now, now + max(pace.pause_s(now), 1 / records_s, COMMIT_S + folding_s)
-        pace.turned(round((now - began) * records_s), began=now, folding_s=folding_s, commit_s=COMMIT_S)
+        pace.record_turn(round((now - began) * records_s), began=now, folding_s=folding_s, commit_s=COMMIT_S)
     return now - began
 
 
@@ -57,7 +57,7 @@ def test_nobody_waits_longer_than_the_setting_says() -> None:
 
 def test_a_backlog_is_read_at_once() -> None:
     pace = made()
-    pace.turned(ENOUGH, began=1.0, folding_s=0.01, commit_s=COMMIT_S)
+    pace.record_turn(ENOUGH, began=1.0, folding_s=0.01, commit_s=COMMIT_S)
     assert pace.pause_s(1.0) == 0.0
 
 

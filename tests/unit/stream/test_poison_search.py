@@ -162,7 +162,7 @@ def test_where_the_log_was_away_nothing_is_ever_refused() -> None:
         poison_search.failed([chunk], UnavailableError("away"))
 
     assert poison_search.poison([chunk]) is None
-    assert not poison_search.searching
+    assert not poison_search.is_searching
 
 
 @pytest.mark.parametrize(
@@ -174,7 +174,7 @@ def test_where_the_installation_is_wrong_nothing_is_ever_refused(fault: Exceptio
         poison_search.failed([chunk], fault)
 
     assert poison_search.poison([chunk]) is None
-    assert not poison_search.searching
+    assert not poison_search.is_searching
 
 
 def test_there_is_no_hurry_once_the_next_turn_would_be_the_same() -> None:
@@ -183,7 +183,7 @@ def test_there_is_no_hurry_once_the_next_turn_would_be_the_same() -> None:
     for _ in range(10):
         poison_search.begin()
         poison_search.failed([chunk], TooLargeError("t", 2, 1))
-        hurries.append(poison_search.searching)
+        hurries.append(poison_search.is_searching)
 
     assert hurries == [True] * 5 + [False] * 5, "three turns of its own, and three ways to refuse it"
 
@@ -191,11 +191,11 @@ def test_there_is_no_hurry_once_the_next_turn_would_be_the_same() -> None:
 def test_a_life_that_ends_outside_a_turn_is_no_part_of_a_search() -> None:
     poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(9)], 9)
     poison_search.failed([chunk], TooLargeError("t", 2, 1))
-    assert poison_search.searching
+    assert poison_search.is_searching
 
     poison_search.begin()
 
-    assert not poison_search.searching
+    assert not poison_search.is_searching
 
 
 # -- shards
