@@ -16,7 +16,7 @@ from typing import Annotated, Final, assert_never
 from starlette.requests import Request
 
 from streamsched.api.routing.calls import Depends
-from streamsched.api.routing.rules import IN_QUERY, NOTHING, Rule, Scope
+from streamsched.api.routing.rules import IN_QUERY, NOTHING, PUBLIC, Rule, Scope
 from streamsched.api.routing.table import ServedRoute
 from streamsched.domain.access.grant import AccessVerdict, Caller, Denied
 from streamsched.domain.access.permission import Permission
@@ -39,9 +39,10 @@ async def authorise(request: Request) -> None:
         NotFoundError: the caller has no permission for the thing with this id.
     """
     served: ServedRoute = request.scope["served"]
-    rule = served.route.rule
-    if rule is None:
+    rule = served.route.may
+    if rule is PUBLIC:
         return
+    assert isinstance(rule, Rule), f"{served.route.name} belongs to an application with a door of its own"
     caller: Caller = await request.app.state.services.access.authentication.caller(request.headers.get("authorization"))
     request.state.caller = caller
     check_rule(caller, rule, request)

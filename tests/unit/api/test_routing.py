@@ -11,12 +11,13 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 
+from streamsched.api.access.authorise import authorise
 from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Header, Query
 from streamsched.api.routing.routes import Body, NamedSchema, Routes
-from streamsched.api.routing.rules import PUBLIC, VIEW
+from streamsched.api.routing.rules import PUBLIC, VIEW, Unruled
 from streamsched.api.routing.table import RouteTable
 from streamsched.domain.errors import ConflictError
 
@@ -54,6 +55,18 @@ def test_a_route_without_a_permission_is_refused() -> None:
     routes.get("/open", "Open", may=PUBLIC, answers="")(answer)
     routes.get("/mine", "Mine", may=VIEW, answers="")(answer)
     assert [(each.name, each.rule) for each in routes] == [("GET /v1/open", None), ("GET /v1/mine", VIEW)]
+
+
+async def test_a_route_of_another_application_is_closed_behind_the_door_of_the_api() -> None:
+    async def stream() -> Response:
+        return rendered({})
+
+    routes = Routes("/v1", "x")
+    routes.get("/streams", "Streams", may=Unruled.DOOR, answers="")(stream)
+    api = Starlette(routes=[RouteTable(routes, door=authorise)])
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://x") as client:
+        with pytest.raises(AssertionError, match="GET /v1/streams belongs to an application with a door of its own"):
+            await client.get("/v1/streams")
 
 
 def test_a_function_that_would_run_in_a_thread_is_refused() -> None:
