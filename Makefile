@@ -71,7 +71,7 @@ coverage: $(VENV)/.dev ## lines and branches of domain and launcher that tests r
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m "not long" --cov=streamsched/domain --cov=streamsched/launcher --cov-branch --cov-report=term:skip-covered tests/unit tests/properties tests/integration/launcher $(ARGS)
 
 matrix: $(VENV)/.dev ## other versions of Python and PostgreSQL
-	@$(BIN)/python -m compose.matrix $(ARGS)
+	@$(BIN)/python -m tests.matrix $(ARGS)
 
 fuzz: $(VENV)/.dev ## MINUTES=n SEED=s: schemathesis against a real API
 	@$(BIN)/python -m tests.fuzz.api --minutes $(or $(MINUTES),30) --seed $(or $(SEED),1) $(ARGS)

@@ -121,8 +121,8 @@ def kafka() -> Iterator[str]:
     if given:
         yield given
         return
+    from compose.downloads import MissingError
     from compose.kafka.cluster import Cluster, free_addresses
-    from compose.kafka.distribution import MissingError
     from compose.kafka.properties import BUSY_CLEANER, Shape
 
     with tempfile.TemporaryDirectory(prefix="ss-kafka-", ignore_cleanup_errors=True) as folder:

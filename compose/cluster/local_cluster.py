@@ -17,8 +17,8 @@ from compose.cluster.ports import HOST
 from compose.cluster.prometheus import prometheus_part
 from compose.cluster.roles import role_environ, role_parts
 from compose.cluster.spark import spark_parts
+from compose.downloads import MissingError
 from compose.kafka.cluster import Cluster, NotReadyError
-from compose.kafka.distribution import MissingError
 from compose.kafka.properties import Address, Shape
 from streamsched.roles.access import create_token_directly
 from streamsched.store.server.embedded_server import start_server, stop_server

@@ -6,8 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from compose.downloads import MissingError
 from compose.kafka.cluster import Cluster, NotReadyError
-from compose.kafka.distribution import MissingError
 from compose.kafka.properties import Address, Shape
 
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from compose.kafka.distribution import MissingError
+from compose.downloads import MissingError
 from compose.kafka.properties import Security
 
 

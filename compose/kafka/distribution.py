@@ -12,13 +12,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
+from compose import downloads
+from compose.downloads import MissingError, move_into_place
+
 POM: Final = Path(__file__).with_name("pom.xml")
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 RESOLVE_SECONDS: Final = 600.0
-
-
-class MissingError(Exception):
-    """A required program is not installed; the message says which, and how to install it."""
 
 
 def version() -> str:
@@ -30,11 +29,7 @@ def version() -> str:
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """The folder of the jars: `STREAMSCHED_KAFKA_CACHE`, or in the user's cache folder."""
-    given = environ.get("STREAMSCHED_KAFKA_CACHE")
-    if given:
-        return Path(given)
-    caches = environ.get("XDG_CACHE_HOME")
-    return (Path(caches) if caches else Path.home() / ".cache") / "streamsched" / f"kafka-{version()}"
+    return downloads.cache_folder(environ, "STREAMSCHED_KAFKA_CACHE", f"kafka-{version()}")
 
 
 def java() -> str:
@@ -54,7 +49,7 @@ def java() -> str:
 
 def jars(folder: Path) -> Path:
     """The folder of Kafka's jars; downloads them if it does not exist (45 jars, 43 MB from Maven Central). Safe for
-    concurrent processes: the complete folder is renamed into place.
+    concurrent processes.
 
     Raises:
         MissingError: Maven is needed but not installed, or the download failed.
@@ -83,9 +78,5 @@ def jars(folder: Path) -> Path:
         )
         if done.returncode != 0 or not downloaded.is_dir():
             raise MissingError(f"Maven could not download Kafka's jars:\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
-        try:
-            downloaded.rename(folder)
-        except OSError:
-            if not folder.is_dir():  # else another process has created it
-                raise
+        move_into_place(downloaded, folder)
     return folder

@@ -6,14 +6,15 @@ minor version of Spark: with another one they fail at the first write.
 
 from __future__ import annotations
 
-import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
+
+from compose import downloads
+from compose.downloads import download_jar, jar_path, move_into_place, run_download
 
 #: The newest Spark that both formats support.
 SPARK: Final = "4.1.4"
@@ -26,20 +27,11 @@ ARTIFACTS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 #: What the jars of a format take.
 SIZES: Final[Mapping[str, str]] = {"delta": "10 MB", "iceberg": "48 MB", "s3": "630 MB"}
-_SECONDS: Final = 600.0
-
-
-class MissingError(Exception):
-    """Something cannot be downloaded; the message says why, and what to install."""
 
 
 def cache_folder(environ: Mapping[str, str]) -> Path:
     """`STREAMSCHED_LAKES_CACHE`, or a folder in the user's cache folder."""
-    given = environ.get("STREAMSCHED_LAKES_CACHE")
-    if given:
-        return Path(given)
-    caches = environ.get("XDG_CACHE_HOME")
-    return (Path(caches) if caches else Path.home() / ".cache") / "streamsched" / "lakes"
+    return downloads.cache_folder(environ, "STREAMSCHED_LAKES_CACHE", "lakes")
 
 
 def jars(form: str, cache: Path) -> tuple[Path, ...]:
@@ -49,11 +41,11 @@ def jars(form: str, cache: Path) -> tuple[Path, ...]:
     Raises:
         MissingError: Maven is needed but not installed, or the download failed.
     """
-    missing = [each for each in ARTIFACTS[form] if not _path(each, cache).is_file()]
+    missing = [each for each in ARTIFACTS[form] if not jar_path(each, cache).is_file()]
     if missing and shutil.which("mvn"):
         what = f"the jars of {form} from Maven Central into {cache}: {', '.join(missing)}, {SIZES[form]} in all"
         sys.stderr.write(f"downloading {what}, once …\n")
-    return tuple(_jar(artifact, cache) for artifact in ARTIFACTS[form])
+    return tuple(download_jar(artifact, cache) for artifact in ARTIFACTS[form])
 
 
 def conf(form: str, cache: Path, warehouse: str) -> dict[str, str]:
@@ -87,39 +79,6 @@ def spark_folder(version: str, cache: Path) -> Path:
         with tempfile.TemporaryDirectory(dir=cache, prefix=".installing-") as scratch:
             made = Path(scratch) / "pyspark"
             command = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", f"--target={made}")
-            _run((*command, f"pyspark=={version}"), f"PySpark {version}")
-            _into_place(made, folder)
+            run_download((*command, f"pyspark=={version}"), f"PySpark {version}")
+            move_into_place(made, folder)
     return folder
-
-
-def _path(artifact: str, cache: Path) -> Path:
-    _, name, version = artifact.split(":")
-    return cache / f"{name}-{version}.jar"
-
-
-def _jar(artifact: str, cache: Path) -> Path:
-    jar, name = _path(artifact, cache), artifact.split(":")[1]
-    if not jar.is_file():
-        maven = shutil.which("mvn")
-        if maven is None:
-            raise MissingError(f"Maven is needed once, to download {name} into {cache} (Debian: apt-get install maven)")
-        cache.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=cache, prefix=".resolving-") as scratch:
-            goal = ("dependency:copy", f"-Dartifact={artifact}", f"-DoutputDirectory={scratch}")
-            _run((maven, "--batch-mode", "--quiet", *goal), name)
-            (Path(scratch) / jar.name).rename(jar)
-    return jar
-
-
-def _run(command: tuple[str, ...], what: str) -> None:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS, check=False, env=os.environ)
-    if done.returncode != 0:
-        raise MissingError(f"{what} could not be downloaded:\n{done.stdout[-2000:]}{done.stderr[-1000:]}")
-
-
-def _into_place(made: Path, folder: Path) -> None:
-    try:
-        made.rename(folder)
-    except OSError:
-        if not folder.is_dir():  # else another process has created it
-            raise

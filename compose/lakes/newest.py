@@ -15,7 +15,8 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from compose.lakes.distribution import NEWEST_SPARK, MissingError, cache_folder, spark_folder
+from compose.downloads import MissingError
+from compose.lakes.distribution import NEWEST_SPARK, cache_folder, spark_folder
 
 _ROOT: Final = Path(__file__).parents[2]
 _PROGRAM: Final = """

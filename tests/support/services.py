@@ -45,7 +45,8 @@ def need_module(module: str, extra: str) -> None:
 
 def need_kafka_jars() -> None:
     """Java, and Kafka's jars, which are downloaded if they are not in the cache: for a test with a Kafka of its own."""
-    from compose.kafka.distribution import MissingError, cache_folder, jars, java
+    from compose.downloads import MissingError
+    from compose.kafka.distribution import cache_folder, jars, java
 
     try:
         java()

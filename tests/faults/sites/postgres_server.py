@@ -27,11 +27,21 @@ class PostgresServer:
         url: of its maintenance database, by the socket.
     """
 
-    def __init__(self, folder: Path, *settings: str, port: int = 5432, within: Sequence[str] = ()) -> None:
-        """`settings`: such as `wal_level=replica`; `within`: the command that runs it elsewhere."""
+    def __init__(
+        self,
+        folder: Path,
+        *settings: str,
+        port: int = 5432,
+        within: Sequence[str] = (),
+        binaries: Path | None = None,
+    ) -> None:
+        """`settings`: such as `wal_level=replica`; `within`: the command that runs it elsewhere; `binaries`: the folder
+        of another version's commands.
+        """
         self.folder = folder
-        self._settings = (*settings, "max_connections=120", "log_min_messages=warning", f"port={port}")
+        self._settings = ("max_connections=120", "log_min_messages=warning", f"port={port}", *settings)
         self._within = within
+        self._binaries = binaries or server._binaries()
 
     @property
     def url(self) -> str:
@@ -43,7 +53,7 @@ class PostgresServer:
 
     def create(self, *allowed: str) -> None:
         """An empty one that runs. `allowed`: lines for `pg_hba.conf`."""
-        server._make(server._binaries(), self.folder)
+        server._make(self._binaries, self.folder)
         with (self.folder / "pg_hba.conf").open("a") as rules:
             rules.writelines(f"{line}\n" for line in allowed)
         self.start()
@@ -57,7 +67,7 @@ class PostgresServer:
         """`pg_basebackup`: the whole server as of the end of the call. `source`: a connection string of it."""
         folder.mkdir(mode=0o700)
         if os.geteuid() == 0:
-            server._grant_system_user(server._binaries(), folder)
+            server._grant_system_user(self._binaries, folder)
         self._run((), "pg_basebackup", "-d", source, "-D", str(folder), "-X", "stream", "-c", "fast", *options)
 
     def back_up(self, folder: Path) -> None:
@@ -87,7 +97,7 @@ class PostgresServer:
         user = _AS_USER if os.geteuid() == 0 else ()
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
-                (*within, *user, str(server._binaries() / command), *arguments),
+                (*within, *user, str(self._binaries / command), *arguments),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

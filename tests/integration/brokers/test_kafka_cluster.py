@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from compose.downloads import MissingError
 from compose.kafka.cluster import Cluster, NotReadyError, free_addresses
-from compose.kafka.distribution import MissingError, jars
+from compose.kafka.distribution import jars
 from compose.kafka.properties import Address, Security, Shape, server_properties
 
 THREE = Shape((Address(1, 2), Address(3, 4), Address(5, 6)))

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from compose.lakes.distribution import SPARK, MissingError, cache_folder, conf
+from compose.downloads import MissingError
+from compose.lakes.distribution import SPARK, cache_folder, conf
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.events.event import Event, PartitionsAdded
 from streamsched.spark.tables.delta import DeltaDataset

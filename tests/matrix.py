@@ -16,19 +16,18 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import tarfile
 import tempfile
-import time
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-import psycopg
+from compose.downloads import cache_folder, download_jar, move_into_place
+from tests.faults.sites.postgres_server import PostgresServer
 
 ROOT: Final = Path(__file__).parents[1]
 PYTHONS: Final = ("3.11", "3.12", "3.13", "3.14")
@@ -41,8 +40,6 @@ OF_POSTGRES: Final = (
     *("tests/integration/store", "tests/integration/launcher", "tests/integration/tasks"),
     "tests/contracts/test_postgres_broker.py",
 )
-#: Seconds until a server answers.
-STARTS: Final = 30
 
 
 def run_tests(python: str, tests: Sequence[str], more: Mapping[str, str]) -> tuple[bool, str]:
@@ -68,7 +65,10 @@ def environment(python: str, version: str) -> str:
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([python, "-m", "venv", str(folder)], check=True)
         pip = [str(found), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(ROOT / "requirements/dev.txt")], check=True)
+        subprocess.run(
+            [*pip, "--no-deps", "--no-compile", "--require-hashes", "-r", str(ROOT / "requirements/dev.txt")],
+            check=True,
+        )
         subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--editable", str(ROOT)], check=True)
         (folder / ".complete").touch()
     return str(found)
@@ -83,75 +83,37 @@ def installed_python(version: str) -> str | None:
 
 
 def binaries(version: str) -> Path:
-    """The folder of a PostgreSQL; downloaded once."""
-    folder = Path.home() / ".cache" / "streamsched" / f"postgres-{version}"
-    if folder.is_dir():
-        return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".postgres-") as scratch:
-        unpacked = Path(scratch) / "postgres"
-        artifact = [f"-Dartifact={ARTIFACT}:{version}", f"-DoutputDirectory={scratch}", "-Dmdep.useBaseVersion=true"]
-        subprocess.run(["mvn", "--batch-mode", "--quiet", "dependency:copy", *artifact], check=True)
-        [jar] = Path(scratch).glob("*.jar")
-        with zipfile.ZipFile(jar) as archive:
-            name = next(each for each in archive.namelist() if each.endswith(".txz"))
-            archive.extract(name, scratch)
-        with tarfile.open(Path(scratch) / name) as archive:
-            archive.extractall(unpacked, filter="data")
-        unpacked.rename(folder)
-    return folder
+    """The folder of the commands of a PostgreSQL; downloaded once.
+
+    Raises:
+        MissingError: Maven is needed but not installed, or the download failed.
+    """
+    cache = cache_folder(os.environ, "STREAMSCHED_POSTGRES_CACHE", "postgres")
+    folder = cache / version
+    if not folder.is_dir():
+        jar = download_jar(f"{ARTIFACT}:{version}", cache)
+        with tempfile.TemporaryDirectory(dir=cache, prefix=".unpacking-") as scratch:
+            unpacked = Path(scratch) / "postgres"
+            with zipfile.ZipFile(jar) as archive:
+                name = next(each for each in archive.namelist() if each.endswith(".txz"))
+                archive.extract(name, scratch)
+            with tarfile.open(Path(scratch) / name) as archive:
+                archive.extractall(unpacked, filter="data")
+            move_into_place(unpacked, folder)
+    return folder / "bin"
 
 
 @contextmanager
-def server(version: str) -> Iterator[str]:
-    """URL of the maintenance database of a server that waits for no disk. PostgreSQL does not run as root: root starts
-    it as `nobody`.
-    """
-    found = binaries(version)
-    user = "nobody" if os.geteuid() == 0 else None
-    with tempfile.TemporaryDirectory(prefix="ss-matrix-") as scratch, socket.socket() as probe:
-        here = Path(scratch) / "postgres"  # nobody cannot read the cache of root
-        shutil.copytree(found, here, symlinks=True)
-        data = Path(scratch) / "data"
-        data.mkdir(mode=0o700)
-        Path(scratch).chmod(0o755)
-        if user:
-            shutil.chown(data, "nobody")
-        initdb = [str(here / "bin/initdb"), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-sync"]
-        subprocess.run(initdb, check=True, capture_output=True, cwd=scratch, user=user)
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        off = [part for each in ("fsync", "full_page_writes", "autovacuum") for part in ("-c", f"{each}=off")]
-        command = [str(here / "bin/postgres"), "-D", str(data), "-p", str(port), "-k", str(data), "-h", "127.0.0.1"]
-        process = subprocess.Popen(
-            [*command, *off, "-c", "max_connections=300"], cwd=scratch, stderr=subprocess.DEVNULL, user=user
-        )
+def open_server(version: str) -> Iterator[str]:
+    """URL of the maintenance database of a server that waits for no disk."""
+    off = [f"{each}=off" for each in ("fsync", "full_page_writes", "autovacuum")]
+    with tempfile.TemporaryDirectory(prefix="ss-matrix-") as scratch:
+        server = PostgresServer(Path(scratch) / "pg", *off, "max_connections=300", binaries=binaries(version))
+        server.create()
         try:
-            url = f"postgresql://postgres@127.0.0.1:{port}/postgres?sslmode=disable"
-            wait_for(url)
-            yield url
+            yield server.url
         finally:
-            process.terminate()
-            process.wait(STARTS)
-
-
-def wait_for(url: str) -> None:
-    """Returns when the server answers.
-
-    Raises:
-        OperationalError: it has not in `STARTS` seconds.
-    """
-    end = time.monotonic() + STARTS
-    while True:
-        try:
-            psycopg.connect(url).close()
-        except psycopg.OperationalError:
-            if time.monotonic() > end:
-                raise
-            time.sleep(0.1)
-        else:
-            return
+            server.stop()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -175,7 +137,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             report(f"Python {version}", run_tests(environment(python, version), OF_PYTHON, {}))
     for major in asked.postgres or (POSTGRES if both else ()):
-        with server(POSTGRES[major]) as url:
+        with open_server(POSTGRES[major]) as url:
             more = {"STREAMSCHED_TEST_POSTGRES": url}
             report(f"PostgreSQL {POSTGRES[major]}", run_tests(sys.executable, OF_POSTGRES, more))
     return 0 if passed and all(passed) else 1
