@@ -110,7 +110,7 @@ def test_a_job_shows_how_its_run_ended_and_a_log_is_followed_to_its_end(running:
 
     assert (followed.code, followed.out) == (1, "first\nsecond\n"), "it failed"
     _, lines = at_terminal(running, "job", "list", "--app", "flights")
-    assert lines[0].split() == ["job", "state", "attempts", "duration", "reason"]
+    assert lines[0].split() == ["job", "state", "attempts", "duration", "satisfied", "reason"]
     assert lines[1].split()[:3] == ["flights.at-once.1.1", "FAILED", "1"]
     assert lines[1].endswith("exit code 1: second")
     assert at_terminal(running, "job", "show", "flights.at-once.1.1")[0] == 0
