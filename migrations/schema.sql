@@ -1141,7 +1141,7 @@ CREATE TABLE task_owners (
     host text NOT NULL,
     pid integer NOT NULL,
     seen_at timestamp with time zone NOT NULL,
-    reads integer NOT NULL DEFAULT 2,
+    reads integer NOT NULL DEFAULT 3,
     CONSTRAINT task_owners_pkey PRIMARY KEY (id)
 );
 

@@ -824,8 +824,8 @@ CREATE TABLE task_owners (
     host text NOT NULL,
     pid integer NOT NULL,
     seen_at timestamptz NOT NULL,
-    -- The newest version of queues that it reads.
-    reads integer NOT NULL DEFAULT 2
+    -- The newest version of lanes that it reads.
+    reads integer NOT NULL DEFAULT 3
 );
 
 -- The lanes that have tasks. The row is the lane's lock: registrations, owners and people take it before its tasks. It

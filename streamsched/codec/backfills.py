@@ -75,8 +75,8 @@ def request_to_json(request: BackfillRequest) -> dict[str, Any]:
 
 
 def same_request(stored: Mapping[str, Any], request: BackfillRequest) -> bool:
-    """Whether a stored request asks for the same; the reason may differ. Earlier releases stored no `maxFailures`."""
-    return {"maxFailures": DEFAULT_FAILURES, **stored, "reason": ""} == {
+    """Whether a stored request asks for the same; the reason may differ."""
+    return {**stored, "reason": ""} == {
         **to_plain(request_to_json(request)),
         "reason": "",
     }

@@ -14,9 +14,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from streamsched.ports.clock import Clock
+
+#: The error for a log that a release before 0.1.0 made.
+OLDER_LOG: Final = (
+    "the log is older than release 0.1.0 and is left as it is: start with an empty log and an empty database; `dev`: "
+    "in a new folder"
+)
 
 
 class Cleanup(StrEnum):

@@ -67,7 +67,7 @@ class Started:
         page: URL of the pages, with a code that logs in once within some minutes.
         resumed: whether the folder had state of an earlier start.
         warnings: what will not work, and how to fix it.
-        notices: what was changed in the folder at this start: of an earlier release, or moved here.
+        notices: what was changed in the folder at this start, since it was upgraded or moved here.
     """
 
     url: str

@@ -192,7 +192,6 @@ def read_note(files: RunFiles) -> RunEnd | None:
     try:
         found = orjson.loads(files.note.read_bytes())
         at = datetime.fromisoformat(found["at"])
-        tail = found.get("log_tail", "")  # missing in notes of older releases
         measured = run_metrics.stored_from_json(found.get("metrics"))
         failure = None if found.get("failure") is None else Failure(found["failure"])
         return RunEnd(
@@ -200,7 +199,7 @@ def read_note(files: RunFiles) -> RunEnd | None:
             found["reason"],
             at,
             found["exit_code"],
-            tail,
+            found["log_tail"],
             failure=failure,
             metrics=measured,
             may_live=found.get("may_live") is True,

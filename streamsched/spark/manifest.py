@@ -80,13 +80,12 @@ class Manifest:
     """One entry of a file set's log: a commit, or a fence, which has no partitions.
 
     Attributes:
-        sequence: orders the entries of the file set. Ascending; numbers without gaps, except in folders that older
-            releases wrote, which have microseconds since the epoch.
+        sequence: orders the entries of the file set, which are numbered from 1 without gaps.
         at: when it was committed, UTC.
         schema: all written columns, including partition columns, in Spark's JSON.
         partition_by: the partition columns, in the order of the folders.
         author: None when no run wrote it.
-        work: of the write; "" in manifests of older releases.
+        work: of the write; "" in a fence, which writes nothing.
         fence: whether no earlier attempt of the author's job commits after it.
     """
 
@@ -160,9 +159,7 @@ class Visible:
 
 
 def fence_draft(known: Sequence[Manifest], author: Author, dataset: DatasetRef, at: datetime) -> Manifest:
-    """The entry by which an attempt fences the earlier ones. It has the columns of the last commit, so that a release
-    that knows no fences reads it as a commit without partitions.
-    """
+    """The entry by which an attempt fences the earlier ones. It has the columns of the last commit."""
     last = known[-1] if known else None
     schema = _NO_COLUMNS if last is None else last.schema
     partition_by = () if last is None else last.partition_by

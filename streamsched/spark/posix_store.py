@@ -13,8 +13,7 @@ A file set is a folder on a local POSIX filesystem:
     └──── crash here: rolled back ────────────────────────┘    └─ crash here: announced by the next use
 
 Readers read only files that manifests list, so partially moved commits are invisible. A writer whose number is taken
-reads that manifest and tries the next, so it has seen every commit and every fence before its own. Older releases
-named manifests `<microseconds>-<commit>.json`; the numbers follow the last of those.
+reads that manifest and tries the next, so it has seen every commit and every fence before its own.
 """
 
 from __future__ import annotations
@@ -49,8 +48,6 @@ from streamsched.spark.writes.write import Author, Write
 
 _MANIFESTS: Final = "_manifest"
 _PREPARED: Final = "moves.json"
-#: Of older releases, which would take that of a newer one for a write to roll back.
-_PREPARED_BEFORE: Final = "manifest.json"
 _LOCK: Final = ".lock"
 
 
@@ -199,8 +196,7 @@ class PosixStore:
         for manifest in self.manifests():
             if manifest.fence or manifest.commit in known:
                 continue
-            work = manifest.work or manifest.commit
-            with hold_claim(self._lock(work), create=True) as held:
+            with hold_claim(self._lock(manifest.work), create=True) as held:
                 if held is None:
                     continue
                 try:
@@ -211,7 +207,7 @@ class PosixStore:
                 except InvalidError as exc:
                     refused = refused or exc
                 finally:
-                    self._clear(work)
+                    self._clear(manifest.work)
         if refused is not None:
             raise refused
         return announced
@@ -229,7 +225,7 @@ class PosixStore:
         return undone
 
     def _is_visible(self, work: str) -> bool:
-        return any(work == (manifest.work or manifest.commit) for manifest in self.manifests())
+        return any(work == manifest.work for manifest in self.manifests())
 
     def _lock(self, work: str) -> Path:
         return self._staging / f"{work}{_LOCK}"
@@ -237,9 +233,9 @@ class PosixStore:
     def _clear(self, work: str) -> None:
         """Deletes the write's staging folder and lock, and its moved files if it is not visible. Claim it first."""
         staged = self._staging / work
-        prepared = [path for name in (_PREPARED, _PREPARED_BEFORE) if (path := staged / name).exists()]
-        if prepared and not self._is_visible(work):
-            for partition in Manifest.decode(prepared[0].read_bytes()).partitions:
+        prepared = staged / _PREPARED
+        if prepared.exists() and not self._is_visible(work):
+            for partition in Manifest.decode(prepared.read_bytes()).partitions:
                 for file in partition.files:
                     (self.root / file).unlink(missing_ok=True)
         if staged.exists():

@@ -26,7 +26,7 @@ class Topic(NamedTuple):
 
 
 class Append(NamedTuple):
-    """The first arguments of `append_v2`: batch i is for topics[i], partitions[i] and has counts[i] of the keys and
+    """The first arguments of `append_v1`: batch i is for topics[i], partitions[i] and has counts[i] of the keys and
     values.
     """
 

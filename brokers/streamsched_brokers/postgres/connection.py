@@ -9,11 +9,14 @@ import asyncpg
 from asyncpg.pool import PoolConnectionProxy
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.ports.broker import OLDER_LOG
 from streamsched.process.first_host import FirstHost
 from streamsched_brokers.postgres.sql import queries, schema
 
 #: The version of `schema.sql`, stored as the schema's comment. Increase it in both places with every change there.
-VERSION = 2
+VERSION = 3
+#: That of release 0.1.0; earlier ones have records that no release reads.
+_OLDEST = 3
 
 #: The time limit of a connection.
 CONNECT_SECONDS = 10.0
@@ -96,8 +99,14 @@ async def _leave_as_is(_: PoolConnectionProxy) -> None: ...
 async def prepare(pool: asyncpg.Pool) -> None:
     """Creates the schema, or upgrades it to `VERSION`; one process at a time. A newer schema is not changed: the
     previous release works on it too.
+
+    Raises:
+        ConfigurationError: the log is older than release 0.1.0; it is left as it is.
     """
-    if await _version(pool) >= VERSION:
+    found = await _version(pool)
+    if 0 < found < _OLDEST:
+        raise ConfigurationError(OLDER_LOG)
+    if found >= VERSION:
         return
     async with pool.acquire() as connection, connection.transaction():
         await connection.execute(queries()["lock_schema"])

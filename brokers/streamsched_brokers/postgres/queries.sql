@@ -64,11 +64,11 @@ ORDER BY nth, last_offset
 
 -- name: append
 -- An append in one transaction and one round trip.
-SELECT streamsched_log.append_v2($1, $2, $3, $4, $5, $6)
+SELECT streamsched_log.append_v1($1, $2, $3, $4, $5, $6)
 
 -- name: commit
 -- A fenced append; false when the writer is not the newest of its name.
-SELECT streamsched_log.commit_v2($1, $2, $3, $4, $5, $6, $7, $8)
+SELECT streamsched_log.commit_v1($1, $2, $3, $4, $5, $6, $7, $8)
 
 -- name: fence
 -- A new epoch for the name: waits for the former owner's commit in progress; its later ones are refused.
@@ -87,7 +87,7 @@ WHERE t.cleanup = 'compact'
 
 -- name: compact
 -- One pass over one partition, one transaction.
-SELECT streamsched_log.compact_v2($1, $2, $3, $4, $5, $6, $7)
+SELECT streamsched_log.compact_v1($1, $2, $3, $4, $5, $6, $7)
 
 -- name: expirable
 -- Partitions of topics with a retention.

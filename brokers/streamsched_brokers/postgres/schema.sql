@@ -71,7 +71,7 @@ CREATE TABLE IF NOT EXISTS streamsched_log.writer (
 -- Appends batches, which must be ordered by topic and partition so that two appends cannot deadlock.
 -- Batch i has counts[i] of the flat keys and values. The records have this server's time, or that of the caller, who
 -- knows when this server's clock has jumped, when theirs differ by more than 5 s.
-CREATE OR REPLACE FUNCTION streamsched_log.append_v2(
+CREATE OR REPLACE FUNCTION streamsched_log.append_v1(
     topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[], now_ms bigint
 ) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
@@ -109,16 +109,9 @@ BEGIN
     END IF;
 END $$;
 
--- As earlier releases append.
-CREATE OR REPLACE FUNCTION streamsched_log.append_v1(
-    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
-) RETURNS void LANGUAGE sql AS $$
-    SELECT streamsched_log.append_v2(topics, partitions, counts, keys, vals, NULL);
-$$;
-
 -- Appends for the writer of a name; returns false and writes nothing when it was fenced. The share lock delays a newer
 -- owner's epoch until this transaction ends.
-CREATE OR REPLACE FUNCTION streamsched_log.commit_v2(
+CREATE OR REPLACE FUNCTION streamsched_log.commit_v1(
     writer_name text, writer_epoch bigint,
     topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[], now_ms bigint
 ) RETURNS boolean LANGUAGE plpgsql AS $$
@@ -127,23 +120,16 @@ BEGIN
     IF NOT FOUND THEN
         RETURN false;
     END IF;
-    PERFORM streamsched_log.append_v2(topics, partitions, counts, keys, vals, now_ms);
+    PERFORM streamsched_log.append_v1(topics, partitions, counts, keys, vals, now_ms);
     RETURN true;
 END $$;
-
-CREATE OR REPLACE FUNCTION streamsched_log.commit_v1(
-    writer_name text, writer_epoch bigint,
-    topics integer[], partitions integer[], counts integer[], keys bytea[], vals bytea[]
-) RETURNS boolean LANGUAGE sql AS $$
-    SELECT streamsched_log.commit_v2(writer_name, writer_epoch, topics, partitions, counts, keys, vals, NULL);
-$$;
 
 -- Rewrites one partition with the newest record of each key, offsets unchanged, and drops tombstones after their grace.
 -- Readers see either the old or the new batches; both give the same newest values.
 -- Returns NULL and does nothing while another pass is in progress, or when there are fewer new records than
 -- `at_least` or than the last pass kept; otherwise returns the number of records removed.
 -- Of this server's clock and the caller's the earlier counts.
-CREATE OR REPLACE FUNCTION streamsched_log.compact_v2(
+CREATE OR REPLACE FUNCTION streamsched_log.compact_v1(
     topic integer, part integer, at_least bigint, grace interval, batch_count integer, batch_bytes integer,
     caller_ms bigint
 ) RETURNS bigint LANGUAGE plpgsql
@@ -213,11 +199,5 @@ BEGIN
     RETURN before - remain;
 END $$;
 
-CREATE OR REPLACE FUNCTION streamsched_log.compact_v1(
-    topic integer, part integer, at_least bigint, grace interval, batch_count integer, batch_bytes integer
-) RETURNS bigint LANGUAGE sql AS $$
-    SELECT streamsched_log.compact_v2(topic, part, at_least, grace, batch_count, batch_bytes, NULL);
-$$;
-
 -- Last, so that an incomplete schema is never considered complete; see `connection.VERSION`.
-COMMENT ON SCHEMA streamsched_log IS '2';
+COMMENT ON SCHEMA streamsched_log IS '3';

@@ -4,8 +4,7 @@
  "key"?: text, "backlog"?: true, "traceparent"?: text, "corrects"?: job id, "events": [native event, …],
  "contributions": [{"leaf": text, "count": n, "events": [index, …]}, …]}
 
-A submission is only stored, never on the topic. It has version 2, because older releases do not know its id; `schedule`
-is missing when it is to a program:
+A submission is only stored, never on the topic. It has version 2; `schedule` is missing when it is to a program:
 
  "submission": {"job": text, "reason"?: text, "arguments"?: {name: text}, "columns"?: {name: text}, "muted"?: true,
     "backfill"?: text, "logical_at"?: instant, "node"?: text,

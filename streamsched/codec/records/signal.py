@@ -2,8 +2,7 @@
 
 An `Occurred` is its event in native JSON, with `"delay"` (milliseconds) as the last field when it is late: the home of
 an event key forwards the same bytes to each schedule's home, under the schedule's key. Control signals begin with
-`{"signal":`, so they are recognised by their prefix; so does an `Occurred` of statistics, which an older release does
-not take for a commit but for a dead letter.
+`{"signal":`, so they are recognised by their prefix; so does an `Occurred` of statistics, which is no commit.
 
 | `signal`                   | fields                                                       | key              |
 |----------------------------|--------------------------------------------------------------|------------------|

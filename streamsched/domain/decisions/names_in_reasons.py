@@ -4,17 +4,13 @@ and pools, are counted. Reasons go into lists, histories and webhooks, whose rea
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 #: Maximum number of ids in a reason.
 _NAMED: Final = 5
-#: The ids in a reason, behind what they do.
-_LISTED: Final = re.compile(r"(are taken(?:, \d+ are wanted)?|ahead of this one): ([^;]+)")
 #: Least number of dots in an id.
 _DOTS: Final = 2
-_BETWEEN: Final = re.compile(r", | and ")
 
 
 def names_text(ids: Sequence[str], own: str | None = None, kind: str = "run") -> str:
@@ -40,22 +36,3 @@ def others_text(count: int, kind: str = "run") -> str:
 def is_own(name: str, own: str) -> bool:
     """Whether this is no id of a run or job of another namespace than `own`; other texts are of none."""
     return name.startswith(f"{own}.") or " " in name or name.count(".") < _DOTS
-
-
-def own_names_only(reason: str, own: str) -> str:
-    """A stored reason without ids of other namespaces, which a release before wrote. `own`: the namespace of its job.
-
-    >>> own_names_only("1 of 1 places of pool p are taken: finance.a.s.1.1.r1", "sales")
-    '1 of 1 places of pool p are taken: 1 run of another namespace'
-    """
-    return _LISTED.sub(lambda found: f"{found[1]}: {' and '.join(_rest(found[2], own, found[1]))}", reason)
-
-
-def _rest(listed: str, own: str, what: str) -> Iterator[str]:
-    parts = _BETWEEN.split(listed)
-    kept = [each for each in parts if is_own(each, own)]
-    ids = [each for each in kept if " " not in each]
-    yield from filter(None, (", ".join(ids), *(each for each in kept if " " in each)))
-    others = others_text(len(parts) - len(kept), "job" if what.startswith("ahead") else "run")
-    if others:
-        yield others

@@ -29,7 +29,7 @@ _SINCE_LAST_RUN: Final = "since_last_run"
 
 
 def _distinct_id(distinct: bool) -> str:
-    """No suffix for leaves that count every commit, for compatibility with earlier releases."""
+    """The part of a leaf's id for leaves that count a partition once; none for those that count every commit."""
     return ":distinct" if distinct else ""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.codec.records import launch
 from streamsched.codec.views.trace import trace_of
-from streamsched.domain.decisions.names_in_reasons import is_own, own_names_only
+from streamsched.domain.decisions.names_in_reasons import is_own
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.submission import Submission
@@ -115,7 +115,7 @@ async def add_outcomes(executor: Executor, jobs: Sequence[JobRecord]) -> list[Jo
 
 
 def job_record(row: JobRow) -> JobRecord:
-    """The record of a row, without its outcome; `reason` and `waiting` name nothing of other namespaces."""
+    """The record of a row, without its outcome; `waiting` names nothing of other namespaces."""
     own = row.id.partition(".")[0]
     return JobRecord(
         id=row.id,
@@ -124,7 +124,7 @@ def job_record(row: JobRow) -> JobRecord:
         sequence=row.sequence,
         program=None if row.program is None else ProgramRef.parse(row.program),
         state=JobState(row.state),
-        reason=own_names_only(row.reason, own),
+        reason=row.reason,
         # of a job of a backfill, `satisfied_at` is its place among waiting jobs (`ReadyJob.queued_at`)
         satisfied_at=row.satisfied_at if row.backfill is None else row.created_at,
         created_at=row.created_at,
@@ -156,8 +156,6 @@ def _objects(stored: Any) -> tuple[Any, ...]:
 def _verdict(stored: dict[str, Any], own: str) -> dict[str, Any]:
     """The stored verdict of a constraint, with names of the job's namespace only."""
     found = dict(stored)
-    if isinstance(found.get("why"), str):
-        found["why"] = own_names_only(found["why"], own)
     if isinstance(found.get("what"), list):
         found["what"] = [each for each in found["what"] if isinstance(each, str) and is_own(each, own)]
     return found

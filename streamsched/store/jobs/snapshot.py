@@ -15,7 +15,6 @@ from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.pool import slots_name
 from streamsched.domain.constraints.process_room import ProcessKind, ProcessRoom, RoomTurn
 from streamsched.domain.constraints.rate import bucket_of
-from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import NotFoundError, describe_failure
 from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob, merge_satisfactions
@@ -227,7 +226,6 @@ async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
     place, rooms, full = await _room(connection, record, launch_row)
     watched = await DEADLINES_AHEAD.fetch(connection, job)
     typical = await connection.fetchval(_SQL["typical"], row.program)
-    own = record.id.partition(".")[0]
     return JobSnapshot(
         job=record,
         ready=merge_satisfactions(readies[0], readies[1:]),
@@ -237,7 +235,7 @@ async def read_snapshot(connection: Connection, job: str) -> JobSnapshot:
         oldest_valid_generation=current.oldest_valid_generation if current is not None else None,
         holders=tuple(map(blocking_run, holders)),
         last_completed_at=last,
-        history=tuple(each._replace(reason=own_names_only(each.reason, own)) for each in history),
+        history=tuple(history),
         pauses=tuple(_pause_lines(pauses, record.satisfied_at)),
         held=row.command_reason if row.command == JobCommand.HOLD else None,
         resources=Resources(slots, pool_queues, buckets, gates, rooms),

@@ -39,7 +39,5 @@ async def remove_limit(connection: Connection, namespace: str) -> None:
 
 
 async def count_active(executor: Executor) -> None:
-    """Counts active runs of namespaces with a quota that have no slot: they were stored while it was set, or by an
-    earlier release.
-    """
+    """Counts active runs of namespaces with a quota that have no slot: they were stored while it was set."""
     await executor.execute(_SQL["count_active"], None)

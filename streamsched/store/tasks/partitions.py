@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 import asyncpg
 
-from streamsched.domain.errors import ConflictError
 from streamsched.domain.tasks.layout import LayoutStep, TaskLayout, check_partitions
 from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
@@ -39,10 +37,8 @@ _LEFT_BEHIND: Final = Select(_SQL["left_behind"], _LanesLeft)
 _LAYOUT: Final = Select(_SQL["layout"], _Layout)
 _MOVE: Final = Select(_SQL["move"], _MovedLanes)
 
-#: What owners read that know that lanes change their partition; those of earlier releases read 2.
+#: The newest version of lanes that owners of this release read (ADR 5).
 READS: Final = 3
-#: An owner whose last heartbeat is longer ago is taken for dead.
-_ALIVE: Final = timedelta(minutes=1)
 
 
 class MoveResult(StrEnum):
@@ -92,17 +88,12 @@ class TaskPartitions:
 
         Raises:
             InvalidDefinitionError: it is not from 1 to `MOST_PARTITIONS`.
-            ConflictError: an owner of an earlier release was alive in the last minute; nothing was changed.
         """
         check_partitions(partitions)
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 changed = await connection.fetchval(_SQL["want"], partitions)
                 if changed is not None:
-                    earlier = await connection.fetch(_SQL["earlier"], READS, _ALIVE)
-                    if earlier:
-                        names = ", ".join(row["id"] for row in earlier)
-                        raise ConflictError(f"launchers of an earlier release run: {names}; upgrade them first")
                     await connection.execute(_SQL["add"], partitions)
         return await self.get()
 

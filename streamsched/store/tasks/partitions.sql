@@ -6,10 +6,6 @@ SELECT y.partitions, y.wanted, y.settled,
     array(SELECT (p.partition, p.epoch) FROM task_partitions p ORDER BY p.partition) AS served
 FROM task_layout y;
 
--- name: earlier
--- Owners of earlier releases that were alive within a time; they know 16 partitions only.
-SELECT id FROM task_owners WHERE reads < $1 AND seen_at > now() - $2::interval ORDER BY id;
-
 -- name: want
 -- Asks for another number. Returns no row when it is the present one.
 UPDATE task_layout SET wanted = $1, settled = false WHERE wanted <> $1 RETURNING wanted;

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
@@ -103,8 +102,7 @@ class PageReads:
     async def list_oldest_waiting(self, *, namespace: str | None, limit: int) -> Sequence[WaitingJob]:
         """The jobs that wait longest, oldest first."""
         with translate_errors():
-            rows = await _OLDEST_WAITING.fetch(self._pool, id_prefix(namespace), limit)
-        return [each._replace(reason=own_names_only(each.reason, each.job.partition(".")[0])) for each in rows]
+            return await _OLDEST_WAITING.fetch(self._pool, id_prefix(namespace), limit)
 
     async def recent_failures(self, *, namespace: str | None, limit: int) -> Sequence[FailedRun]:
         """Failed and lost runs among the newest `SEARCHED_RUNS`, newest first."""

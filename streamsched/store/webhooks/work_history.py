@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.webhooks.change import WorkLine
 from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
@@ -63,6 +62,5 @@ async def _writers(connection: Connection) -> frozenset[str]:
 
 
 def readable_line(row: WorkLine) -> WorkLine:
-    """A line as those who follow it may read it: names of other namespaces are left out of its reason."""
-    reason = own_names_only(row.reason, row.subject.partition(".")[0])
-    return row._replace(reason=reason, detail=row.detail if isinstance(row.detail, Mapping) else None)
+    """A line without a detail that is no object."""
+    return row._replace(detail=row.detail if isinstance(row.detail, Mapping) else None)

@@ -10,6 +10,7 @@ from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.records import known_ids as codec
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.signals.home import key_hash
+from streamsched.ports.broker import OLDER_LOG
 from streamsched.stream.dedupe.known_ids import KnownIds
 
 
@@ -49,10 +50,7 @@ class Deduplicator:
         digests = dict(entries)
         entries.clear()
         if any(codec.is_row(key) and digests[key].isdigit() for key in digests):
-            raise ConfigurationError(
-                "the log is older than release 0.1.0 and is left as it is: start with an empty log and an empty "
-                "database; `dev`: in a new folder"
-            )
+            raise ConfigurationError(OLDER_LOG)
         await self._ids.restore(digests)
 
     def first_seen_ms(self, key: bytes, event_id: str, source: str, time_ms: int) -> int | None:

@@ -56,7 +56,7 @@ async def by_program(client: httpx.AsyncClient, url: str) -> tuple[str, str]:
 
 
 async def define_queue(client: httpx.AsyncClient, services: Services, url: str) -> None:
-    """A queue as an earlier release has stored it."""
+    """A queue that was stored while a setting permitted its URL."""
     body = {"target": {"type": "http", "url": "http://far.example/"}, "retry": {"type": "backoff", "retries": 0}}
     assert (await client.put("/v1/queues/spy", json=body)).status_code == 200
     change = "UPDATE task_queues SET policy = jsonb_set(policy, '{target,url}', to_jsonb($1::text)) WHERE name = 'spy'"

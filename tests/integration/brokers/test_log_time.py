@@ -12,6 +12,7 @@ from streamsched_brokers.postgres.connection import VERSION
 from streamsched_brokers.postgres.driver import open_broker
 from streamsched_brokers.postgres.sql import queries
 
+from streamsched.domain.errors import ConfigurationError
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched.testing.clock import SettableClock
 from tests.support.wrong_clock import WrongClock
@@ -94,22 +95,25 @@ async def test_a_jump_deletes_no_record_and_no_tombstone(wrong_clock: WrongClock
     await broker.close()
 
 
-async def test_a_log_of_the_release_before_is_upgraded_and_still_serves_it(empty_database: str) -> None:
+@pytest.mark.parametrize("version", ["1", "2"])
+async def test_a_log_before_the_first_release_is_refused_and_left_as_it_is(empty_database: str, version: str) -> None:
     await (await open_broker(empty_database)).close()
     connection = await asyncpg.connect(empty_database)
-    await connection.execute("COMMENT ON SCHEMA streamsched_log IS '1'")
-    await connection.execute("DROP FUNCTION streamsched_log.append_v1, streamsched_log.append_v2")
+    await connection.execute(f"COMMENT ON SCHEMA streamsched_log IS '{version}'")
 
-    broker = await open_broker(empty_database)
-    await broker.create_topics([TopicSpec(AT.topic, 1, Cleanup.DELETE, timedelta(days=7))])
-    topic = await connection.fetchval("SELECT topic_id FROM streamsched_log.topic")
-    flat = ([topic], [0], [1], [None], [b"x"])
-    await connection.execute("SELECT streamsched_log.append_v1($1, $2, $3, $4, $5)", *flat)
-    epoch = await connection.fetchval(queries()["fence"], "w")
-    assert await connection.fetchval("SELECT streamsched_log.commit_v1($1, $2, $3, $4, $5, $6, $7)", "w", epoch, *flat)
-    assert not await connection.fetchval("SELECT streamsched_log.commit_v1($1, $2, $3, $4, $5, $6, $7)", "w", 9, *flat)
+    with pytest.raises(ConfigurationError, match=r"older than release 0\.1\.0 and is left as it is"):
+        await open_broker(empty_database)
 
-    assert await connection.fetchval(queries()["version"]) == str(VERSION)
-    assert len(await stamps(broker)) == 2
-    await broker.close()
+    assert await connection.fetchval(queries()["version"]) == version
+    await connection.close()
+
+
+async def test_a_log_of_a_later_release_is_used_as_it_is(empty_database: str) -> None:
+    await (await open_broker(empty_database)).close()
+    connection = await asyncpg.connect(empty_database)
+    await connection.execute(f"COMMENT ON SCHEMA streamsched_log IS '{VERSION + 1}'")
+
+    await (await open_broker(empty_database)).close()
+
+    assert await connection.fetchval(queries()["version"]) == str(VERSION + 1)
     await connection.close()

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.domain.errors import ConflictError, InvalidDefinitionError
+from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.tasks.identity import TaskLane, partition_of
 from streamsched.domain.tasks.layout import LayoutStep, TaskLayout
 from streamsched.domain.tasks.task import TaskRequest
@@ -230,19 +230,6 @@ async def test_a_registration_that_began_before_the_switch_keeps_its_partition_f
         assert await world.partitions.settle(2) is MoveResult.LEFT
         await change(world, owner)
         assert set(await spread(world)) == {0, 1}
-
-
-async def test_launchers_of_an_earlier_release_forbid_a_change(world: TaskWorld) -> None:
-    await world.pool.execute("INSERT INTO task_owners (id, host, pid, seen_at) VALUES ('old', 'h', 1, now())")
-    with pytest.raises(ConflictError, match="earlier release run: old; upgrade them first"):
-        await world.partitions.want(32)
-    assert (await world.partitions.want(16)).layout == TaskLayout(16, 16, True)
-    await world.pool.execute("UPDATE task_owners SET seen_at = now() - interval '2 minutes'")
-    assert (await world.partitions.want(32)).layout == TaskLayout(16, 32, False)
-    async with world.owning() as owner:
-        await owner.step_ownership()  # the second heartbeat writes what all owners read
-        formats = await world.pool.fetch("SELECT DISTINCT format FROM leases WHERE name LIKE 'tasks-%'")
-    assert [row["format"] for row in formats] == [3], "one that starts now takes nothing"
 
 
 @pytest.mark.parametrize("partitions", [0, 257, -1])

@@ -170,9 +170,7 @@ async def tenant(admin: Browser, services: Services, namespace: str, name: str, 
 
 
 async def installation(log_in: LogIn, services: Services, folder: Path) -> tuple[Names, Names]:
-    """Both tenants. The run of the other one holds what the job of this one waits for; reasons that an earlier release
-    stored name it.
-    """
+    """Both tenants. The run of the other one holds what the job of this one waits for."""
     admin = await log_in()
     foreign = await tenant(admin, services, FOREIGN, MARK, folder)
     own = await tenant(admin, services, OWN, "own", folder)
@@ -180,16 +178,6 @@ async def installation(log_in: LogIn, services: Services, folder: Path) -> tuple
     assert run == "RUNNING"
     reason = await services.pool.fetchval("SELECT reason FROM jobs WHERE id = $1", own.job)
     assert "1 of 1 slots of group shared are taken: 1 run of another namespace" in reason
-    legacy = f"1 of 1 slots of group shared are taken: {foreign.run}"
-    await services.pool.execute(
-        """INSERT INTO decisions (at, subject_kind, subject, action, reason)
-        VALUES (now(), 'job', $1, 'job.waiting', $2)""",
-        own.job,
-        legacy,
-    )
-    for backfilled in await services.pool.fetch("SELECT id FROM jobs WHERE starts_with(id, $1)", f"{OWN}."):
-        if backfilled["id"] != own.job:
-            await services.pool.execute("UPDATE jobs SET reason = $2 WHERE id = $1", backfilled["id"], legacy)
     return own, foreign
 
 

@@ -18,7 +18,6 @@ from streamsched.domain.decisions.admission import (
     check,
     check_all,
 )
-from streamsched.domain.decisions.names_in_reasons import own_names_only
 from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.names import ProgramRef
@@ -86,33 +85,3 @@ def test_reasons_name_runs_of_their_own_namespace_and_count_the_others() -> None
         "1 of 1 places of pool p are taken: 1 run of another namespace; "
         "2 jobs are ahead of this one: 2 jobs of other namespaces",
     ]
-
-
-@pytest.mark.parametrize(
-    ("stored", "read"),
-    [
-        (
-            "1 of 1 slots of group w are taken: finance.a.s.1.1.r1",
-            "1 of 1 slots of group w are taken: 1 run of another namespace",
-        ),
-        (
-            "3 of 3 slots of group w are taken, 2 are wanted: sales.a.s.1.1.r1, finance.a.s.1.1.r1 and 4 more",
-            "3 of 3 slots of group w are taken, 2 are wanted: "
-            "sales.a.s.1.1.r1 and 4 more and 1 run of another namespace",
-        ),
-        (
-            "it waited: 1 of 1 places of pool p are taken: finance.a.s.1.1.r1; "
-            "1 job is ahead of this one: finance.a.s.1.2",
-            "it waited: 1 of 1 places of pool p are taken: 1 run of another namespace; "
-            "1 job is ahead of this one: 1 job of another namespace",
-        ),
-        ("2 of 2 slots of group w are taken: sales.a.s.1.1.r1, sales.b.s.1.1.r1", None),
-        ("failed: org.apache.spark.SparkException: Job aborted, all are taken", None),
-        ("its run failed: java.lang.IllegalStateException: seats are taken", None),
-    ],
-)
-def test_reasons_that_an_earlier_release_stored_are_read_without_foreign_names(stored: str, read: str | None) -> None:
-    found = own_names_only(stored, "sales")
-
-    assert found == (stored if read is None else read)
-    assert own_names_only(found, "sales") == found

@@ -32,12 +32,10 @@ async def get_partitions(partitions: TaskPartitionsDep) -> Response:
     may=ADMINISTER_ALL,
     body="NewLanePartitions",
     answers={202: "LanePartitions"},
-    conflict=True,
 )
 async def set_partitions(body: BodyObject, partitions: TaskPartitionsDep) -> Response:
     """`partitions`: the wanted number, from 1 to 256. 202: the processes that deliver tasks change it, while they
-    deliver; ask again until `settled` is true. Idempotent; a later change replaces an earlier one. 409 while a launcher
-    of an earlier release runs.
+    deliver; ask again until `settled` is true. Idempotent; a later change replaces an earlier one.
     """
     fields = Fields(body)
     wanted = fields.integer("partitions")
