@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import random
 import signal
@@ -40,8 +39,6 @@ async def supervise(loops: Mapping[str, Loop], *, metrics: Metrics) -> None:
     Raises:
         ConfigurationError: raised by a loop; a restart cannot help, so all loops are cancelled.
     """
-    gc.collect()
-    gc.freeze()  # a later collection need not look at what lasts as long as the process
     tasks = [asyncio.create_task(_keep(name, loop, metrics), name=name) for name, loop in loops.items()]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

@@ -21,6 +21,7 @@ from streamsched.dapr.app_channel import check_address
 from streamsched.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidError, UnavailableError
 from streamsched.ports.clock import Clock
+from streamsched.process.memory import freeze_objects
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, run_until_signal, supervise, wait_until_available
 from streamsched.roles.services import make_desk, open_clock, open_database
@@ -84,6 +85,7 @@ def run_dapr(environ: Mapping[str, str], **options: object) -> None:
 async def _serve(settings: Settings) -> None:
     async with open_database(settings) as pool:
         clock = await open_clock(pool, f"dapr endpoint of {settings.dapr.app_id}")
+        freeze_objects()
         await supervise({**dapr_loops(settings, pool, clock), "clock": clock.run}, metrics=Metrics())
 
 

@@ -12,6 +12,7 @@ import structlog
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.config import Settings
 from streamsched.process.health import ProcessHealth
+from streamsched.process.memory import freeze_objects
 from streamsched.process.supervision import Loop, run_until_signal, supervise
 from streamsched.roles.api import api_services, make_http
 from streamsched.roles.dapr_endpoint import dapr_loops
@@ -65,6 +66,7 @@ async def serve(
         loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
         loops |= clock_loops(services, role)
         log.info("role.started", role=role, worker=services.identity.id)
+        freeze_objects()
         await supervise(loops, metrics=health.metrics)
 
 
