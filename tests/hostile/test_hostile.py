@@ -22,7 +22,7 @@ RANDOM = random.randrange(1_000_000)
     ("seed", "count"),
     [
         pytest.param(12, 15, id="few"),
-        pytest.param(11, 50, id="fixed", marks=pytest.mark.long),
+        pytest.param(11, 50, id="fixed", marks=(pytest.mark.long, pytest.mark.nightly)),
         pytest.param(RANDOM, 50, id="random", marks=(pytest.mark.long, pytest.mark.nightly)),
     ],
 )
