@@ -11,11 +11,13 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 from structlog.testing import capture_logs
 
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions
+from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.membership.broker_health import BrokerHealth
 from streamsched.ports import leases
+from streamsched.ports.broker import Outgoing
 from streamsched.store.connections import open_pool
 from streamsched.store.server.leases import PostgresLeases
 from streamsched.stream.agents.accumulated import TriggerStates
@@ -68,6 +70,9 @@ class Agency:
         await self.cut(worker)
         self._running[worker].cancel()
 
+    async def end_of(self, worker: Worker) -> None:
+        await self._running[worker]
+
     async def close(self) -> None:
         for worker in self._running:
             await worker.stop()
@@ -104,6 +109,16 @@ async def test_one_worker_runs_all_shards(cluster: ShardCluster, agency: Agency)
 
     assert await launched(cluster, 1) == ["flights-0"]
     assert worker.shards == [0, 1, 2, 3]
+
+
+async def test_a_worker_ends_with_the_sentence_when_a_shard_cannot_start(cluster: ShardCluster, agency: Agency) -> None:
+    older = Outgoing(TRIGGERS_CHANGELOG, 2, b"schedule:default.old.two", b'{"v":2,"schedule":"default.old.two"}')
+    await cluster.broker.append([older])
+
+    worker = await agency.hire("a")
+
+    with pytest.raises(ConfigurationError, match=r"the log is older than release 0\.1\.0 and is left as it is"):
+        await asyncio.wait_for(agency.end_of(worker), 20)
 
 
 async def test_a_second_worker_takes_half_under_load_and_nothing_is_lost_or_doubled(

@@ -2,7 +2,7 @@
 
 | format | states    | known event ids (`codec.records.known_ids`)      |
 |--------|-----------|--------------------------------------------------|
-| 3      | version 2 | digests, many to a record (ADR 2)             |
+| 3      | version 3 | digests, many to a record (ADR 2)             |
 
 1 and 2 are of the time before release 0.1.0. A release reads every format up to `NEWEST`. It writes `NEWEST`, or the
 format before it while a worker is alive that cannot read the newer one.
@@ -18,7 +18,7 @@ from streamsched.domain.errors import ConfigurationError
 NEWEST: Final = 3
 WRITTEN: Final[tuple[int, ...]] = (3,)
 #: Format → version of the encoding of states (`codec.records.state`).
-STATES: Final[Mapping[int, int]] = {3: 2}
+STATES: Final[Mapping[int, int]] = {3: 3}
 
 
 def format_for(reads: int) -> int:

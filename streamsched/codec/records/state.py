@@ -1,11 +1,11 @@
 """A schedule's state as stored in the changelog: versioned, each event once, without empty leaves.
 
-{"v": 2, "schedule": text, "generation": n, "enabled": bool, "keeping"?: true, "trigger": {CDAP's shape},
+{"v": 3, "schedule": text, "generation": n, "enabled": bool, "keeping"?: true, "trigger": {CDAP's shape},
  "consumption"?: "paired" or "latest", "late"?: {…}, "sequence": n, "lost"?: n, "dropped"?: n,
  "refused"?: n, "keyless"?: n, "keylessWhy"?: text, "cell": {see `codec.records.cell`}}
 
-A schedule that correlates has no `cell` here; each open key has its own document, `{"v": 2, "generation": n,
-"cell": {…}}`. Version 1 named leaves by their ids and had no pages, keys and clocks.
+A schedule that correlates has no `cell` here; each open key has its own document, `{"v": 3, "generation": n,
+"cell": {…}}`. Versions 1 and 2 are of the time before release 0.1.0.
 
 Compatibility: a new field has a default; a field never changes its meaning; any other change is a new `v` with a reader
 for every older one, and a writer for the previous one, used until every worker reads the new one (ADR 5). Each
@@ -29,10 +29,12 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import Trigger
 
-VERSION: Final = 2
-_VERSIONS: Final = (2,)
+VERSION: Final = 3
+_VERSIONS: Final = (3,)
 #: The versions this release can write (see `codec.records.formats`).
-WRITTEN: Final = (2,)
+WRITTEN: Final = (3,)
+#: How states and open keys of the time before release 0.1.0 begin.
+_OF_BEFORE: Final = (b'{"v":2,"schedule"', b'{"v":2,"generation"')
 #: Separates the parts of a row's key: schedule, open key, page. Does not occur in names and keys.
 SEPARATOR: Final = b"\x1f"
 
@@ -85,6 +87,11 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
     counts = (integer(found.get(name, 0), f"$.{name}") for name in ("lost", "dropped", "refused", "keyless"))
     why = text(found["keylessWhy"], "$.keylessWhy") if "keylessWhy" in found else ""
     return TriggerState(definition, integer(found.get("sequence"), "$.sequence"), cell, *counts, keyless_why=why)
+
+
+def is_of_before(raw: bytes) -> bool:
+    """Whether a row of the table is a state or an open key that a release before 0.1.0 wrote."""
+    return raw.startswith(_OF_BEFORE)
 
 
 class StateHeader(NamedTuple):

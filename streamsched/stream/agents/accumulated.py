@@ -22,12 +22,13 @@ from typing import Final
 from streamsched.codec.records import cell as cell_codec
 from streamsched.codec.records import state as state_codec
 from streamsched.codec.records.state import SEPARATOR
-from streamsched.domain.errors import DecodeError
+from streamsched.domain.errors import ConfigurationError, DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.events.event_list import EMPTY_LIST, EventList
 from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.fold import Folded, TriggerState
 from streamsched.domain.fold.plan import Plan
+from streamsched.ports.broker import OLDER_LOG
 from streamsched.stream.agents.halts import is_halt
 from streamsched.stream.state_format import StateFormat
 
@@ -59,6 +60,15 @@ class TriggerStates:
         self._unread: dict[bytes, list[bytes]] | None = None
         self._stored: dict[bytes, _Stored] = {}
         self._changed: dict[bytes, set[str]] = {}
+
+    def check_release(self) -> None:
+        """Looks at all rows of the restored table.
+
+        Raises:
+            ConfigurationError: one was written before release 0.1.0.
+        """
+        if any(map(state_codec.is_of_before, self._table.values())):
+            raise ConfigurationError(OLDER_LOG)
 
     def state(self, key: bytes) -> TriggerState | None:
         """The state of a schedule by its record key; None when there is none."""

@@ -21,6 +21,15 @@ class Homes:
         self.events = events
         self.schedules = schedules
 
+    async def recovered(self) -> None:
+        """Call it once when the tables have been restored, before the first chunk.
+
+        Raises:
+            ConfigurationError: the log was written before release 0.1.0.
+        """
+        self.schedules.check_release()
+        await self.events.recovered()
+
     def process_in_steps(self, chunk: Chunk) -> Iterator[None]:
         """Processes the chunk's signals in steps of about `STEP_S` seconds, then writes each changed state once. The
         caller returns control to the event loop between steps.

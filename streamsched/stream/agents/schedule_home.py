@@ -85,6 +85,10 @@ class ScheduleHome:
         #: Since the shard started: correlation keys that ended incomplete, and events refused for too many keys.
         self.lost_keys = self.refused_events = 0
 
+    def check_release(self) -> None:
+        """Raises `ConfigurationError` for states of a release before 0.1.0."""
+        self._accumulated.check_release()
+
     @property
     def halted(self) -> int:
         """The number of schedules in error."""

@@ -349,7 +349,7 @@ class Shard:
                 f"shard {self.number} was retired by `streamsched reshard`: restart with the new number of shards; if "
                 "the command did not finish, run it again"
             )
-        await app.homes.events.recovered()
+        await app.homes.recovered()
         return recovered
 
 

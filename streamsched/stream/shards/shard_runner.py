@@ -10,7 +10,7 @@ from itertools import count
 import structlog
 
 from streamsched.domain.backoff import double_pause
-from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.domain.errors import ConfigurationError, FencedError, UnavailableError
 from streamsched.stream.shards.shard import Shard
 
 log = structlog.get_logger()
@@ -29,6 +29,14 @@ class BackOff:
         return (double_pause(self.first, retries, longest=self.most) for retries in count())
 
 
+class _CannotStartError(Exception):
+    """Distinguishes the installation's errors, which a start meets, from those of a turn."""
+
+    def __init__(self, reason: ConfigurationError) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 class ShardRunner:
     """Creates and runs one instance after another of the same shard, until `end` is called or a newer owner fences it.
 
@@ -42,7 +50,11 @@ class ShardRunner:
         self._ending = asyncio.Event()
 
     async def run(self) -> None:
-        """Runs until `end` is called or a newer owner fences the shard; the shard is stopped when it returns."""
+        """Runs until `end` is called or a newer owner fences the shard; the shard is stopped when it returns.
+
+        Raises:
+            ConfigurationError: the shard cannot start, and a restart does not help.
+        """
         loop = asyncio.get_running_loop()
         pauses = self._back_off.pauses()
         while not self._ending.is_set():
@@ -52,6 +64,8 @@ class ShardRunner:
             except FencedError:
                 log.info("shard.fenced", shard=self.number)
                 return
+            except _CannotStartError as error:
+                raise error.reason from None
             except Exception as error:  # after any failure the shard restarts from the log
                 if loop.time() - began > self._back_off.most:
                     pauses = self._back_off.pauses()
@@ -68,7 +82,10 @@ class ShardRunner:
 
     async def _run_once(self, shard: Shard) -> None:
         try:
-            await shard.start()
+            try:
+                await shard.start()
+            except ConfigurationError as error:
+                raise _CannotStartError(error) from error
             ending = asyncio.ensure_future(self._ending.wait())
             try:
                 await asyncio.wait((ending, shard.ended), return_when=asyncio.FIRST_COMPLETED)

@@ -68,6 +68,7 @@ class Worker:
         self._runners: dict[int, tuple[ShardRunner, asyncio.Task[None]]] = {}
         self._stats: dict[int, ShardStats] = {}
         self._stop = asyncio.Event()
+        self._cannot_start: ConfigurationError | None = None
 
     @property
     def shards(self) -> Sequence[int]:
@@ -88,7 +89,11 @@ class Worker:
         return None if self._member is None else self._member.epoch(shard_lease(shard))
 
     async def run(self) -> None:
-        """Runs until `stop` or cancellation; then every shard finishes its turn, and the leases are released."""
+        """Runs until `stop` or cancellation; then every shard finishes its turn, and the leases are released.
+
+        Raises:
+            ConfigurationError: a shard cannot start, and a restart does not help.
+        """
         member = await self._membership()
         try:
             while not self._stop.is_set():
@@ -100,6 +105,8 @@ class Worker:
             await self._end_all()
             with suppress(UnavailableError):  # the leases expire
                 await member.leave()
+        if self._cannot_start is not None:
+            raise self._cannot_start
 
     async def stop(self) -> None:
         """Makes `run` end."""
@@ -194,7 +201,11 @@ class Worker:
         """Runs a runner after the previous one of the shard on this worker, then releases the lease."""
         if before is not None:
             await asyncio.wait((before,))
-        await runner.run()
+        try:
+            await runner.run()
+        except ConfigurationError as error:
+            self._cannot_start = error
+            self._stop.set()
         current = self._runners.get(runner.number)
         if current is not None and current[0] is runner:
             del self._runners[runner.number], self._stats[runner.number]

@@ -118,10 +118,10 @@ WIDER = AtLeast(
 
 CLICKS = StreamGrowth(StreamRef("default", "clicks"), 50)
 STATES = {
-    "v2-new": state_of(SCHEDULE, commits(FLIGHTS)),
-    "v2-disabled": state_of(SCHEDULE, Cron("0 4 * * *"), generation=12, enabled=False),
-    "v2-fired-stream": state_of(SCHEDULE, CLICKS, {leaf_id(CLICKS): Accumulation(0, 170)}, generation=2, sequence=41),
-    "v2-wider-leaves": state_of(
+    "v3-new": state_of(SCHEDULE, commits(FLIGHTS)),
+    "v3-disabled": state_of(SCHEDULE, Cron("0 4 * * *"), generation=12, enabled=False),
+    "v3-fired-stream": state_of(SCHEDULE, CLICKS, {leaf_id(CLICKS): Accumulation(0, 170)}, generation=2, sequence=41),
+    "v3-wider-leaves": state_of(
         SCHEDULE,
         WIDER,
         {
@@ -131,7 +131,7 @@ STATES = {
         },
         generation=4,
     ),
-    "v2-everything": state_of(
+    "v3-everything": state_of(
         SCHEDULE,
         EVERYTHING,
         {
@@ -153,19 +153,19 @@ TIMED = WAITING & SILENT & Unless(Then(CLICKS, WAITING, timedelta(hours=2)), Pro
 AGAIN = Event("e8", "pfs", NOON, PartitionsAdded(FLIGHTS, (Partition("year=2013/month=1", rows=7),), 1))
 DISTINCT = AllOf((Partitions(FLIGHTS, 7), Total(FLIGHTS, Measure.ROWS, 9)))
 STATES |= {
-    "v2-paired": state_of(
+    "v3-paired": state_of(
         SCHEDULE,
         commits(FLIGHTS, 5),
         {"partitions:default.flights:5": Accumulation(4, None, EventList([LANDED, LANDED, UNNAMED]).drop_first(1))},
         consumption=Consumption.PAIRED,
     ),
-    "v2-cut": state_of(
+    "v3-cut": state_of(
         SCHEDULE,
         CLICKS,
         {leaf_id(CLICKS): Accumulation(20, 170, EventList([GROWN, GROWN]).drop_first(1, SMALLER))},
         consumption=Consumption.PAIRED,
     ),
-    "v2-timed": TriggerState(
+    "v3-timed": TriggerState(
         Definition(SCHEDULE, 3, True, TIMED, late=Late(timedelta(hours=1), OnLate.SIDE_OUTPUT)),
         2,
         cell_of(
@@ -175,12 +175,12 @@ STATES |= {
             asked=NOON + timedelta(minutes=10),
         ),
     ),
-    "v2-pausing": TriggerState(
+    "v3-pausing": TriggerState(
         Definition(SCHEDULE, 4, False, commits(FLIGHTS, 5), keeping=True),
         0,
         cell_of(build_plan(commits(FLIGHTS, 5)), {"partitions:default.flights:5": Accumulation(9, None, NINE)}),
     ),
-    "v2-distinct": state_of(
+    "v3-distinct": state_of(
         SCHEDULE,
         DISTINCT,
         {
@@ -189,10 +189,10 @@ STATES |= {
         },
         generation=2,
     ),
-    "v2-correlating": TriggerState(
+    "v3-correlating": TriggerState(
         Definition(SCHEDULE, 1, True, Per(commits(FLIGHTS) & commits(WEATHER), ("year", "month"))), 12, lost=2
     ),
-    "v2-periods": TriggerState(
+    "v3-periods": TriggerState(
         Definition(
             SCHEDULE,
             1,
@@ -223,7 +223,7 @@ def test_every_golden_file_is_expected_to_be_something() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "path"),
     [
-        pytest.param(b'"v":2', b'"v":3', "$.v", id="a version of the future"),
+        pytest.param(b'"v":3', b'"v":4', "$.v", id="a version of the future"),
         pytest.param(b"0,[0],null", b"0,[1],null", "$.cell.slots[0]", id="an event that is not there"),
         pytest.param(b"[[0,1,", b"[[1,1,", "$.cell.slots[0]", id="a leaf of another trigger"),
         pytest.param(b'"numPartitions":1', b'"numPartitions":0', "$.trigger.numPartitions", id="an impossible trigger"),

@@ -13,7 +13,7 @@ from streamsched.codec.records.known_ids import ENTRY, decode_batch
 from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions
-from streamsched.log.topics import EVENTS, PARTITIONS, SEEN_CHANGELOG, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.log.topics import ATTEMPT_KEY, EVENTS, PARTITIONS, SEEN_CHANGELOG, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Chunk, Outgoing, TopicPartition
 from streamsched.stream.agents import homes
 from streamsched.stream.shards.shard import Shard, ShardSettings
@@ -173,14 +173,23 @@ async def test_old_ids_leave_the_changelog_as_new_ones_come(cluster: ShardCluste
     assert sum(len(decode_batch(value).body) // ENTRY for value in kept) == 50
 
 
-async def test_a_log_before_the_first_release_is_refused_and_left_as_it_is(cluster: ShardCluster) -> None:
-    row = Outgoing(SEEN_CHANGELOG, 0, b"partition:default.flights\x1ftest\x1fflights-0", b"1700000000000")
+@pytest.mark.parametrize(
+    "row",
+    [
+        Outgoing(SEEN_CHANGELOG, 0, b"partition:default.flights\x1ftest\x1fflights-0", b"1700000000000"),
+        Outgoing(TRIGGERS_CHANGELOG, 0, b"schedule:default.old.two", b'{"v":2,"schedule":"default.old.two"}'),
+    ],
+)
+async def test_a_log_before_the_first_release_is_refused_and_left_as_it_is(
+    cluster: ShardCluster, row: Outgoing
+) -> None:
     await cluster.broker.append([row])
 
     with pytest.raises(ConfigurationError, match=r"older than release 0\.1\.0 and is left as it is"):
         await cluster.start()
 
-    assert [record.key for record in await cluster.records(SEEN_CHANGELOG)] == [row.key]
+    found = [record.key for record in await cluster.records(row.topic)]
+    assert [key for key in found if key != ATTEMPT_KEY] == [row.key], "other shards have started"
 
 
 async def test_what_cannot_be_read_among_known_ids_is_left_out_and_removed(
