@@ -13,8 +13,8 @@ from streamsched.catalog import change, deployment
 from streamsched.catalog.outbox_ack import wait_for_range
 from streamsched.catalog.preview import app_revision
 from streamsched.catalog.requested_change import ChangeServices, Decide, RequestedChange, Scope
-from streamsched.codec.json.reading import member_path
 from streamsched.domain.errors import NotFoundError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.arguments import check_properties

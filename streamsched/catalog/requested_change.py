@@ -13,8 +13,8 @@ import structlog
 
 from streamsched.catalog.outbox_ack import wait_for_ack, wait_for_ids
 from streamsched.catalog.preview import Preview, app_revision, check_plan, foresee
-from streamsched.codec.json.reading import member_path
 from streamsched.domain.errors import InvalidDefinitionError, PlanChangedError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.revision import Expected
 from streamsched.ports.clock import Clock

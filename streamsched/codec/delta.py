@@ -54,8 +54,8 @@ class DeltaCommit:
     at: datetime | None
     operation: str
     added: tuple[DeltaFile, ...]
-    transactions: Mapping[str, int] = field(default_factory=dict)
-    streamsched: Mapping[str, Any] = field(default_factory=dict)
+    transactions: Mapping[str, int] = field(default_factory=dict[str, int])
+    streamsched: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def commit_digest(raw: bytes) -> str:

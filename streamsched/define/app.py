@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from streamsched.codec.graph.arrival import Arrival, ArrivalReader
 from streamsched.codec.graph.task import task_from_json
-from streamsched.codec.json.reading import Fields, member_path, prefix_errors
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.define.combinators import TriggerExpression, to_expression
 from streamsched.define.expectations import ExpectationBuilder, Notified
 from streamsched.define.programs import resolve_paths
@@ -31,6 +31,7 @@ from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.graph.job_template import JobTemplate
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.catchup import UNBOUNDED, CatchUp

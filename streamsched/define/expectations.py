@@ -12,12 +12,13 @@ from collections.abc import Iterable, Sequence
 from datetime import time
 from typing import Any
 
-from streamsched.codec.json.reading import member_path, prefix_errors
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.codec.schedules.expectation import days_from_json, default_name, schedule_of, time_from_text
 from streamsched.define.programs import ProgramBuilder
 from streamsched.define.units import check_integer, choice
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.expectations.expectation import Expectation, Frequency
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, DatasetRef, ExpectationRef, ProgramRef, ScheduleRef
 from streamsched.domain.notices.recipient import MailRecipient, ProgramRecipient, Recipient, WebhookRecipient
 from streamsched.domain.time.calendar import Calendar

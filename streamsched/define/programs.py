@@ -10,12 +10,13 @@ from typing import Any, assert_never
 
 import orjson
 
-from streamsched.codec.json.reading import Fields, member_path, prefix_errors
+from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.schedules.output import outputs_from_json
 from streamsched.define.needs import check_list, divide_secrets, driver_size, executor_size, located_path, located_spark
 from streamsched.define.units import Duration, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, EventName, ProgramRef
 from streamsched.domain.programs.output import ProgramOutput
 from streamsched.domain.programs.secret import Secret

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from streamsched.define.loading import read_data
 from streamsched.domain.errors import DecodeError, InvalidError, UnavailableError
-from streamsched.domain.graph.task import member_path
+from streamsched.domain.json_value import member_path
 
 GROUP: Final = "streamsched.task_sources"
 #: Seconds that an answer may take, and its most bytes.

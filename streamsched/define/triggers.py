@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
 
-from streamsched.codec.json.reading import member_path, prefix_errors
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.define.combinators import TriggerExpression, program_named, quote_errors
 from streamsched.define.units import Duration, Instant, Size, check_integer, choice, duration, instant, size
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf, Wanted
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.ticks.fire_times import check_cron
 from streamsched.domain.time.calendar import Calendar, OnClosed

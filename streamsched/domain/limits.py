@@ -47,7 +47,7 @@ def check_most(found: int, most: int, path: str, what: str) -> None:
         raise InvalidDefinitionError(path, f"must have at most {most} {what} but has {found}")
 
 
-def check_count(value: int, path: str, *, least: int = 1, most: int = MOST) -> None:
+def check_count(value: object, path: str, *, least: int = 1, most: int = MOST) -> None:
     """Raises:
     InvalidDefinitionError: it is not a whole number from `least` to `most`.
     """
@@ -61,7 +61,7 @@ def check_count(value: int, path: str, *, least: int = 1, most: int = MOST) -> N
         raise InvalidDefinitionError(path, f"must be at most {most} but is {_format_value(value)}")
 
 
-def check_duration(value: timedelta, path: str, *, zero: bool = False, longest: timedelta = LONGEST) -> None:
+def check_duration(value: object, path: str, *, zero: bool = False, longest: timedelta = LONGEST) -> None:
     """Raises:
     InvalidDefinitionError: it is not a duration, negative, 0 without `zero`, or longer than `longest`.
     """
@@ -73,7 +73,7 @@ def check_duration(value: timedelta, path: str, *, zero: bool = False, longest: 
         raise InvalidDefinitionError(path, f"must be at most {longest.days} days but is {value}")
 
 
-def check_instant(value: datetime, path: str) -> None:
+def check_instant(value: object, path: str) -> None:
     """Raises:
     InvalidDefinitionError: it has no offset from UTC, or is outside the years 1000 to 4999.
     """

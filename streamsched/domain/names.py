@@ -30,7 +30,7 @@ def _check(pattern: re.Pattern[str], kind: str, text: str) -> None:
         raise InvalidError("$", f"{kind} name '{text}' may only hold {pattern.pattern[:-1]}, and something of it")
 
 
-def check_queue_name(name: str, path: str = "$") -> None:
+def check_queue_name(name: object, path: str = "$") -> None:
     """Raises:
     InvalidError: it is not 1 to 255 letters, digits, `_`, `-` and `.`, beginning with one of the first three.
     """

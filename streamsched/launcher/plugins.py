@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from streamsched.codec.json.reading import member_path, prefix_errors
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.domain.constraints.plugin import PlugIn, Question
 from streamsched.domain.decisions.admission import ConstraintVerdict
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.process.entry_points import installed_points
 

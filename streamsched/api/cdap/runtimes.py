@@ -31,10 +31,11 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
 from streamsched.codec.cdap.schedule import millis
 from streamsched.codec.cdap.trigger import VERSION
-from streamsched.codec.json.reading import Fields, member_path
+from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads, sequence
 from streamsched.codec.problem import status_of
 from streamsched.domain.errors import NotFoundError, StreamschedError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire

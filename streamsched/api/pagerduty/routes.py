@@ -21,7 +21,7 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ANYBODY, IN_QUERY, OPERATE_ALL, VIEW_ALL, Rule, Scope
-from streamsched.codec.json.reading import Fields, member_path
+from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import parse
 from streamsched.codec.pagerduty import task as codec
 from streamsched.codec.pagerduty.task import SCHEDULER, TOO_LATE, TaskKey, read_time
@@ -34,6 +34,7 @@ from streamsched.domain.errors import (
     NotFoundError,
     StreamschedError,
 )
+from streamsched.domain.json_value import member_path
 from streamsched.domain.tasks.queue import MOST_TASKS
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.tasks.intake import open_pagerduty_queue

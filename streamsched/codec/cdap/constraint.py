@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from streamsched.codec.cdap.zone import iana
-from streamsched.codec.json.reading import member_path
 from streamsched.codec.schedules import constraint as native
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import member_path
 
 to_json = native.to_json
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from streamsched.codec.json.reading import member_path
+from streamsched.domain.json_value import member_path
 
 _DETAIL: Final = frozenset(
     {

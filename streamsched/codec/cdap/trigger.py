@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from streamsched.codec.cdap.cron import to_quartz
 from streamsched.codec.cdap.zone import iana
-from streamsched.codec.json.reading import member_path
 from streamsched.codec.triggers import trigger as native
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef
 from streamsched.domain.time.dialect import Dialect
 from streamsched.domain.triggers.trigger import Trigger

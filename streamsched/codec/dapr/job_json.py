@@ -21,9 +21,10 @@ import orjson
 from streamsched.codec.dapr.job import DEFAULT_FAILURE, ConstantFailure, DaprData, DaprJob, DropFailure, FailurePolicy
 from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.dapr.value import VALUE, value_from_bytes, value_to_bytes
-from streamsched.codec.json.reading import format_value, member_path
+from streamsched.codec.json.reading import format_value
 from streamsched.codec.json.scalar import parse
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.schedules.schedule import Misfire
 
 _DURATION: Final = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)

@@ -7,11 +7,12 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from streamsched.codec.json.reading import Fields, format_value, member_path, prefix_errors
+from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.node import ParentOutcome
 from streamsched.domain.graph.task import TaskTemplate
 from streamsched.domain.graph.time_argument import NearTick, TimeArgument
+from streamsched.domain.json_value import member_path
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 #: The ends of parents that an entry can want.

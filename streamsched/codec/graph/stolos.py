@@ -22,7 +22,8 @@ from streamsched.codec.graph.task import autofill_from_json, groups_from_json, v
 from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
-from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate, member_path
+from streamsched.domain.graph.task import DependencyGroup, Entry, TaskTemplate
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import Executable

@@ -8,12 +8,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
-from streamsched.domain.graph.task import DEFAULT_GROUP, member_path
+from streamsched.domain.graph.task import DEFAULT_GROUP
+from streamsched.domain.json_value import member_path
 
 _PART: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 #: Where an app has what is made of a task, by the name of the task.
@@ -71,7 +72,7 @@ def _find_part(part: str | int, value: Any) -> str | int | None:
 
 
 @contextmanager
-def given_paths(document: Any, names: Mapping[str, str]) -> Iterator[None]:
+def given_paths(document: Any, names: Mapping[str, str]) -> Generator[None]:
     """Within the block, errors have paths of the document that was given, not of what was made of it.
 
     Raises:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from streamsched.codec.graph import reaction
 from streamsched.codec.graph.arrival import ArrivalReader
-from streamsched.codec.json.reading import Fields, format_value, kind, member_path
+from streamsched.codec.json.reading import Fields, format_value, kind
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.graph.job_template import DELIMITER, ComponentKind, JobTemplate
 from streamsched.domain.graph.node import ParentOutcome
@@ -36,6 +36,7 @@ from streamsched.domain.graph.task import (
     ValidIf,
     Values,
 )
+from streamsched.domain.json_value import member_path
 from streamsched.domain.limits import check_most
 
 #: The field of an entry that names the tasks: ours, and that of a `tasks.json`.

@@ -9,31 +9,20 @@ streamsched.domain.errors.DecodeError: $.trigger.numPartitions: must be at least
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.limits import abridge, add_duration, clamp_instant
 from streamsched.domain.time.duration import parse_duration
 
 _E = TypeVar("_E", bound=StrEnum)
 
-_PLAIN = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _SHOWN = 60
-
-
-def member_path(path: str, name: str | int) -> str:
-    """The path of a field or an element of the value at `path`.
-
-    >>> member_path("$.a", "b"), member_path("$.a", 2), member_path("$", "odd name")
-    ('$.a.b', '$.a[2]', "$['odd name']")
-    """
-    if isinstance(name, int):
-        return f"{path}[{name}]"
-    return f"{path}.{name}" if _PLAIN.fullmatch(name) else f"{path}['{name}']"
 
 
 def kind(value: object) -> str:
@@ -61,7 +50,7 @@ def format_value(value: object) -> str:
 
 
 @contextmanager
-def prefix_errors(path: str, **renamed: str) -> Iterator[None]:
+def prefix_errors(path: str, **renamed: str) -> Generator[None]:
     """Prefixes the paths of errors raised inside with `path`; `renamed` maps domain field names to JSON names.
 
     Raises:

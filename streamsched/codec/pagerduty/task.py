@@ -96,7 +96,7 @@ class Task:
     ordering_id: str
     scheduled_time: datetime
     uniqueness_key: str
-    data: Mapping[str, str] = field(default_factory=dict)
+    data: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         if self.scheduled_time.tzinfo is None:

@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from datetime import date
 from typing import Any, Final
 
-from streamsched.codec.json.reading import Fields, format_value, kind, member_path, prefix_errors
+from streamsched.codec.json.reading import Fields, format_value, kind, prefix_errors
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.time.calendar import WEEKDAYS, Calendar
 
 _YEARLY: Final = re.compile(r"([0-9]{2})-([0-9]{2})")

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, assert_never
 
-from streamsched.codec.json.reading import Fields, kind, member_path, prefix_errors
+from streamsched.codec.json.reading import Fields, kind, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf, Wanted
+from streamsched.domain.json_value import member_path
 
 
 def to_json(match: Match) -> dict[str, Any]:

@@ -6,11 +6,12 @@ import hmac
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 from streamsched.domain.access.grant import EVERYWHERE, MOST_GRANTS, Caller, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.errors import InvalidError, storable_text
+from streamsched.domain.json_value import Json
 from streamsched.domain.limits import LONGEST_NAME
 
 #: Algorithms that may sign a token. None of them has a key that verifies and signs alike, so a public key of the
@@ -77,7 +78,7 @@ class Identity:
     expires_at: datetime
 
 
-def caller_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> Caller | str:
+def caller_of(claims: Mapping[str, Json], rules: ClaimRules, now: datetime) -> Caller | str:
     """The caller of a token whose signature is verified, or why the token is refused."""
     found = identity_of(claims, rules, now)
     if isinstance(found, str):
@@ -85,7 +86,7 @@ def caller_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> Ca
     return rules.caller(found.name, found.roles) or _without_role(rules)
 
 
-def login_of(claims: Mapping[str, Any], rules: ClaimRules, nonce: str, now: datetime) -> Identity | str:
+def login_of(claims: Mapping[str, Json], rules: ClaimRules, nonce: str, now: datetime) -> Identity | str:
     """Who logs in by an ID token whose signature is verified, or why the token is refused. `rules.audience` is the
     client's id; `nonce` is the value that the login was begun with.
     """
@@ -103,7 +104,7 @@ def login_of(claims: Mapping[str, Any], rules: ClaimRules, nonce: str, now: date
     return found
 
 
-def identity_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> Identity | str:
+def identity_of(claims: Mapping[str, Json], rules: ClaimRules, now: datetime) -> Identity | str:
     """Who a token names whose signature is verified, or why the token is refused."""
     if claims.get("iss") != rules.issuer:
         return f"the token is of another issuer than {rules.issuer}"
@@ -124,7 +125,7 @@ def identity_of(claims: Mapping[str, Any], rules: ClaimRules, now: datetime) -> 
     return Identity(name=name, roles=roles, expires_at=expires)
 
 
-def expiry(claims: Mapping[str, Any]) -> datetime | None:
+def expiry(claims: Mapping[str, Json]) -> datetime | None:
     """When the token expires; None when it does not say so, or not as a number."""
     return _instant(claims.get("exp"))
 
@@ -159,7 +160,7 @@ def _without_role(rules: ClaimRules) -> str:
     return f"claim `{rules.roles_claim}` of the token names no role of this installation"
 
 
-def _at_another_time(claims: Mapping[str, Any], skew: timedelta, now: datetime) -> str:
+def _at_another_time(claims: Mapping[str, Json], skew: timedelta, now: datetime) -> str:
     expires = expiry(claims)
     if expires is None:
         return "the token has no expiry"
@@ -182,17 +183,17 @@ def _instant(value: object) -> datetime | None:
         return None
 
 
-def _find_claim(claims: Mapping[str, Any], path: str) -> object:
+def _find_claim(claims: Mapping[str, Json], path: str) -> Json:
     """A claim; one with dots in its name, such as a URL, is found before the way into objects."""
     if path in claims:
         return claims[path]
-    found: Any = claims
+    found: Json = claims
     for name in path.split("."):
         found = found.get(name) if isinstance(found, Mapping) else None
     return found
 
 
-def _texts(value: object) -> Sequence[str]:
+def _texts(value: Json) -> Sequence[str]:
     if isinstance(value, str):
         return [value]
     return [each for each in value if isinstance(each, str)] if isinstance(value, list) else []

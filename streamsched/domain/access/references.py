@@ -158,8 +158,8 @@ class KnownGrants:
         grants: all that the owners of what it refers to have given to its namespace, by owner.
     """
 
-    owners: Mapping[tuple[SharedKind, str], str] = field(default_factory=dict)
-    grants: Mapping[str, Sequence[NamespaceGrant]] = field(default_factory=dict)
+    owners: Mapping[tuple[SharedKind, str], str] = field(default_factory=dict[tuple[SharedKind, str], str])
+    grants: Mapping[str, Sequence[NamespaceGrant]] = field(default_factory=dict[str, Sequence[NamespaceGrant]])
 
     def owner(self, reference: ForeignReference) -> str | None:
         """The namespace of what is referred to; None of a group or pool without an owner."""

@@ -57,7 +57,7 @@ class BackfillItem:
     marks: tuple[str, ...]
     contributions: tuple[Contribution, ...] = ()
     key: str = ""
-    columns: dict[str, str] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict[str, str])
     logical_at: datetime | None = None
 
     def ready_job(self, schedule: ScheduleRef, generation: int, backfill: str, number: int, now: datetime) -> ReadyJob:

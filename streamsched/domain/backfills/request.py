@@ -83,7 +83,7 @@ class BackfillRequest:
     order: BackfillOrder = BackfillOrder.OLDEST
     max_active: int = DEFAULT_ACTIVE
     muted: bool = False
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     reason: str = ""
     max_failures: int = DEFAULT_FAILURES
     confirmed: bool = field(default=False, compare=False)

@@ -73,11 +73,11 @@ class ProcessRoom:
     """
 
     launchers: tuple[tuple[str, int], ...] = ()
-    held: Mapping[Share, int] = field(default_factory=dict)
-    pending: Mapping[Share, tuple[ShareTurn, ...]] = field(default_factory=dict)
-    waiting: Mapping[Share, tuple[ShareTurn, ...]] = field(default_factory=dict)
-    served: Mapping[Share, datetime] = field(default_factory=dict)
-    _free_for: dict[Share, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    held: Mapping[Share, int] = field(default_factory=dict[Share, int])
+    pending: Mapping[Share, tuple[ShareTurn, ...]] = field(default_factory=dict[Share, tuple[ShareTurn, ...]])
+    waiting: Mapping[Share, tuple[ShareTurn, ...]] = field(default_factory=dict[Share, tuple[ShareTurn, ...]])
+    served: Mapping[Share, datetime] = field(default_factory=dict[Share, datetime])
+    _free_for: dict[Share, int] = field(default_factory=dict[Share, int], init=False, repr=False, compare=False)
 
     @property
     def places(self) -> int:

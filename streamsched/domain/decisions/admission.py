@@ -37,53 +37,6 @@ _WINDOWS: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
-class ConstraintInput:
-    """The state that constraints are checked against, read under the program's lock. Times are UTC.
-
-    Attributes:
-        satisfied_at: when the job's trigger was satisfied.
-        active_runs: ids of the program's non-terminal runs, oldest first.
-        own_runs: the subset of `active_runs` started by the job's own schedule.
-        last_completed_at: end of the program's latest completed run.
-        program: the program of the runs; named in reasons.
-        schedule_key: the job's schedule and correlation key.
-        resources: those that runs of the program share with others.
-        lanes: the lanes of the job; a missing lane is empty.
-        queue_position: the job's position in the queue of its pool.
-        lane_position: its position in its lanes.
-        plugin_verdicts: the latest verdict of each plug-in on this job.
-    """
-
-    satisfied_at: datetime
-    active_runs: tuple[str, ...] = ()
-    own_runs: tuple[str, ...] = ()
-    last_completed_at: datetime | None = None
-    program: ProgramRef | None = None
-    schedule_key: ScheduleKey | None = None
-    resources: Resources = field(default_factory=Resources)
-    lanes: Mapping[LaneName, Lane] = field(default_factory=dict)
-    queue_position: QueuePosition | None = None
-    lane_position: QueuePosition | None = None
-    plugin_verdicts: Mapping[PlugIn, PluginVerdict] = field(default_factory=dict)
-
-    @property
-    def namespace(self) -> str | None:
-        """The namespace of the runs; None when their program is not known."""
-        return None if self.program is None else self.program.namespace
-
-    def without_own_runs(self) -> ConstraintInput:
-        """The input as if the schedule's own runs had ended."""
-        own = frozenset(self.own_runs)
-        return replace(
-            self,
-            active_runs=tuple(run for run in self.active_runs if run not in own),
-            own_runs=(),
-            resources=self.resources.remove_runs(own),
-            lanes={name: lane.remove_runs(own) for name, lane in self.lanes.items()},
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Satisfied:
     why: str
 
@@ -127,6 +80,53 @@ class PluginVerdict:
         if isinstance(self.verdict, WaitUntil) and self.verdict.at > now:
             return True
         return now - self.at <= FRESH and not isinstance(self.verdict, WaitUntil)
+
+
+@dataclass(frozen=True, slots=True)
+class ConstraintInput:
+    """The state that constraints are checked against, read under the program's lock. Times are UTC.
+
+    Attributes:
+        satisfied_at: when the job's trigger was satisfied.
+        active_runs: ids of the program's non-terminal runs, oldest first.
+        own_runs: the subset of `active_runs` started by the job's own schedule.
+        last_completed_at: end of the program's latest completed run.
+        program: the program of the runs; named in reasons.
+        schedule_key: the job's schedule and correlation key.
+        resources: those that runs of the program share with others.
+        lanes: the lanes of the job; a missing lane is empty.
+        queue_position: the job's position in the queue of its pool.
+        lane_position: its position in its lanes.
+        plugin_verdicts: the latest verdict of each plug-in on this job.
+    """
+
+    satisfied_at: datetime
+    active_runs: tuple[str, ...] = ()
+    own_runs: tuple[str, ...] = ()
+    last_completed_at: datetime | None = None
+    program: ProgramRef | None = None
+    schedule_key: ScheduleKey | None = None
+    resources: Resources = field(default_factory=Resources)
+    lanes: Mapping[LaneName, Lane] = field(default_factory=dict[LaneName, Lane])
+    queue_position: QueuePosition | None = None
+    lane_position: QueuePosition | None = None
+    plugin_verdicts: Mapping[PlugIn, PluginVerdict] = field(default_factory=dict[PlugIn, PluginVerdict])
+
+    @property
+    def namespace(self) -> str | None:
+        """The namespace of the runs; None when their program is not known."""
+        return None if self.program is None else self.program.namespace
+
+    def without_own_runs(self) -> ConstraintInput:
+        """The input as if the schedule's own runs had ended."""
+        own = frozenset(self.own_runs)
+        return replace(
+            self,
+            active_runs=tuple(run for run in self.active_runs if run not in own),
+            own_runs=(),
+            resources=self.resources.remove_runs(own),
+            lanes={name: lane.remove_runs(own) for name, lane in self.lanes.items()},
+        )
 
 
 @dataclass(frozen=True, slots=True)

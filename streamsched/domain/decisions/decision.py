@@ -110,12 +110,12 @@ class DecisionInput:
 
     program: Program | None
     due_jobs: tuple[DueJob, ...]
-    waiting: Mapping[ScheduleKey, JobNumber] = field(default_factory=dict)
+    waiting: Mapping[ScheduleKey, JobNumber] = field(default_factory=dict[ScheduleKey, JobNumber])
     active_runs: tuple[str, ...] = ()
-    own_runs: Mapping[ScheduleKey, tuple[str, ...]] = field(default_factory=dict)
+    own_runs: Mapping[ScheduleKey, tuple[str, ...]] = field(default_factory=dict[ScheduleKey, tuple[str, ...]])
     last_completed_at: datetime | None = None
     resources: Resources = field(default_factory=Resources)
-    lanes: Mapping[LaneName, Lane] = field(default_factory=dict)
+    lanes: Mapping[LaneName, Lane] = field(default_factory=dict[LaneName, Lane])
 
     def buckets(self) -> set[TokenBucket]:
         """The token buckets that the schedules of its jobs name."""

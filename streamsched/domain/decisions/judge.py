@@ -79,12 +79,11 @@ def judge(
             decision = _decide(
                 decision_input, due_job, waiting, newest, now=now, plugin_verdicts=plugin_verdicts.get(due_job.job, {})
             )
-            match decision:
-                case Wait() if decision_input.resources.buckets:
-                    decision = _until_own_token(decision_input, due_job, decision, reserved, now)
-                case Admit():
-                    decision = with_bucket_keys(decision, bucket_keys(due_job))
-                    after = with_run(decision_input, due_job, decision, now)
+            if isinstance(decision, Wait) and decision_input.resources.buckets:
+                decision = _until_own_token(decision_input, due_job, decision, reserved, now)
+            elif isinstance(decision, Admit):
+                decision = with_bucket_keys(decision, bucket_keys(due_job))
+                after = with_run(decision_input, due_job, decision, now)
         except Exception as failure:  # noqa: BLE001 - whatever a definition or its data raises concerns this job alone
             decision = wait_undecided(due_job.job, failure)
         decision_input = after

@@ -40,11 +40,11 @@ class Resources:
         rooms: the room for processes; a missing one is unlimited.
     """
 
-    groups: Mapping[str, Occupancy] = field(default_factory=dict)
-    pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict)
-    buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict)
-    load_gates: Mapping[Load, LoadGate] = field(default_factory=dict)
-    rooms: Mapping[ProcessKind, ProcessRoom] = field(default_factory=dict)
+    groups: Mapping[str, Occupancy] = field(default_factory=dict[str, Occupancy])
+    pool_queues: Mapping[str, PoolQueue] = field(default_factory=dict[str, PoolQueue])
+    buckets: Mapping[TokenBucket, BucketLevel] = field(default_factory=dict[TokenBucket, BucketLevel])
+    load_gates: Mapping[Load, LoadGate] = field(default_factory=dict[Load, LoadGate])
+    rooms: Mapping[ProcessKind, ProcessRoom] = field(default_factory=dict[ProcessKind, ProcessRoom])
 
     def select(self, pools: Collection[str], bucket_keys: Collection[str], loads: Collection[Load]) -> Resources:
         """All groups and rooms, and of the rest only these."""

@@ -38,7 +38,7 @@ class Ancestors:
         reruns: job → when the rerun was made that led here, in milliseconds since 1970; the first job is not in it.
     """
 
-    jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    jobs: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     reruns: Mapping[str, int] = field(default_factory=lambda: _NOTHING)
 
     def __bool__(self) -> bool:
@@ -64,7 +64,7 @@ class Ancestors:
         own = job_digest(job)
         rest = {each: jobs for each, jobs in self.jobs.items() if each != program_digest(program)}
         jobs = {program_digest(program): (own,), **_limit_jobs(rest, MOST_ANCESTORS - 1)}
-        kept = _select_reruns(self.reruns, jobs) if self.reruns else {}
+        kept = _select_reruns(self.reruns, jobs) if self.reruns else _NOTHING
         return Ancestors(jobs, {**kept, own: rerun} if rerun else kept or _NOTHING)
 
 

@@ -86,7 +86,7 @@ class ProgramReached:
     program: ProgramRef
     run_id: str
     outcome: Outcome
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     ended_at: datetime | None = None
     error: str | None = None
     log_tail: str = ""
@@ -103,7 +103,7 @@ class CustomHappened:
     """A custom event of a user's name."""
 
     name: EventName
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 @dataclass(frozen=True, slots=True)

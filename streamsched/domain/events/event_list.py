@@ -55,17 +55,17 @@ class EventList(Sequence[Event]):
         if not stop or len(log) != stop:  # empty, or not the newest version
             log = log[self._start : stop]
             log.append(event)
-            return _window(log, self.first_number, 0, len(log), self._cut)
+            return self._window(log, self.first_number, 0, len(log), self._cut)
         log.append(event)
-        return _window(log, self._base, self._start, stop + 1, self._cut)
+        return self._window(log, self._base, self._start, stop + 1, self._cut)
 
     def drop_first(self, taken: int, cut: Event | None = None) -> EventList:
         """Without the first `taken`; `cut` is the rest of the event that is first then."""
         start = self._start + taken
         kept = self._cut if taken == 0 and cut is None else cut
         if start <= _IDLE or start <= self._stop - start:
-            return _window(self._log, self._base, start, self._stop, kept)
-        return _window(self._log[start : self._stop], self._base + start, 0, self._stop - start, kept)
+            return self._window(self._log, self._base, start, self._stop, kept)
+        return self._window(self._log[start : self._stop], self._base + start, 0, self._stop - start, kept)
 
     def continues(self, older: EventList) -> bool:
         """Whether this was derived from `older` by appending and removing only, so that equal numbers are equal events
@@ -76,6 +76,13 @@ class EventList(Sequence[Event]):
     def events_between(self, first: int, after: int) -> Sequence[Event]:
         """The uncut events of these numbers that are still in the list."""
         return self._log[max(self._start, first - self._base) : min(self._stop, after - self._base)]
+
+    @classmethod
+    def _window(cls, log: list[Event], base: int, start: int, stop: int, cut: Event | None) -> EventList:
+        window = cls.__new__(cls)
+        window.older = 0
+        window._log, window._base, window._start, window._stop, window._cut = log, base, start, stop, cut
+        return window
 
     def __len__(self) -> int:
         return self._stop - self._start
@@ -95,22 +102,15 @@ class EventList(Sequence[Event]):
         return tuple(self)[index]
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, EventList | tuple):
+        if isinstance(other, EventList):
             return len(self) == len(other) and tuple(self) == tuple(other)
-        return NotImplemented
+        return tuple(self) == other if isinstance(other, tuple) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(tuple(self))
 
     def __repr__(self) -> str:
         return f"EventList({list(self)!r})"
-
-
-def _window(log: list[Event], base: int, start: int, stop: int, cut: Event | None) -> EventList:
-    window = EventList.__new__(EventList)
-    window.older = 0
-    window._log, window._base, window._start, window._stop, window._cut = log, base, start, stop, cut
-    return window
 
 
 EMPTY_LIST: Final = EventList()

@@ -30,7 +30,7 @@ from streamsched.domain.fold.cell_update import CellUpdate, LeafEvent
 from streamsched.domain.fold.effect import LateEvent, Launch, Refuse, Wake
 from streamsched.domain.fold.kept_state import keep_cells
 from streamsched.domain.fold.open_keys import OpenKeys
-from streamsched.domain.fold.plan import LeafSlot, build_plan
+from streamsched.domain.fold.plan import LeafSlot
 from streamsched.domain.fold.state import NO_CELLS, Definition, Folded, TriggerState, launches, with_wakes
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
 from streamsched.domain.signals.verdict import CELLS_NAMED, JudgedEvent, Verdict
@@ -308,7 +308,6 @@ def _cancel_wakes(state: TriggerState | None, cells: Mapping[str, Cell]) -> tupl
 
 
 def _put_definition(state: TriggerState | None, put: Put, at: datetime, cells: Mapping[str, Cell]) -> Folded:
-    plan = build_plan(put.trigger)
     definition = Definition(
         put.schedule,
         put.generation,
@@ -319,13 +318,12 @@ def _put_definition(state: TriggerState | None, put: Put, at: datetime, cells: M
         put.keep and not put.enabled,
         put.draining,
         put.backlog,
-        plan=plan,
     )
     jobs: tuple[Launch, ...] = ()
     carried: Mapping[str, Cell] = {}
     if state is not None:
         passed, jobs, left = _pass_time(state, at, cells)
-        if put.keep and plan.has_since_last_run:
+        if put.keep and definition.plan.has_since_last_run:
             definition = replace(definition, former=passed.latest_job)
         if put.keep:
             carried = keep_cells(passed.definition, definition, {"": passed.cell, **left})

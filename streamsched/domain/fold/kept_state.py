@@ -8,7 +8,7 @@ from urllib.parse import unquote
 from streamsched.domain.events.event import StreamSize
 from streamsched.domain.events.event_list import EMPTY_LIST
 from streamsched.domain.fold.accumulation import NOTHING, Accumulation, drop_surplus, recount
-from streamsched.domain.fold.cell import Cell, cell_of
+from streamsched.domain.fold.cell import NO_TIMED_NODES, Cell, cell_of
 from streamsched.domain.fold.plan import LeafSlot, Plan
 from streamsched.domain.fold.state import Definition
 from streamsched.domain.triggers.consumption import Consumption
@@ -57,7 +57,7 @@ def keep_cells(old: Definition, new: Definition, cells: Mapping[str, Cell]) -> d
                 if now == NOTHING and one != NOTHING:
                     continue
                 has[slot.id] = _fit_accumulation(now, slot, slot.wanted_amount(name), old.consumption, new.consumption)
-        clocks = cell.clocks if same else {}
+        clocks = cell.clocks if same else NO_TIMED_NODES
         if cell.finished is not None:
             if new.plan.on_correction is not None and _same_keys(old.plan.per, new.plan.per):
                 found[name] = Cell(has, 0, {}, cell.opened_at, None, cell.number, cell.finished)

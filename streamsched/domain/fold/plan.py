@@ -244,10 +244,10 @@ class _Position:
 
 @dataclass(slots=True)
 class _PlanBuilder:
-    slots: dict[str, LeafSlot] = field(default_factory=dict)
-    by_key: dict[str, tuple[LeafSlot, ...]] = field(default_factory=dict)
-    by_tick: dict[str, tuple[LeafSlot, ...]] = field(default_factory=dict)
-    timed_nodes: list[TimedNode] = field(default_factory=list)
+    slots: dict[str, LeafSlot] = field(default_factory=dict[str, LeafSlot])
+    by_key: dict[str, tuple[LeafSlot, ...]] = field(default_factory=dict[str, tuple[LeafSlot, ...]])
+    by_tick: dict[str, tuple[LeafSlot, ...]] = field(default_factory=dict[str, tuple[LeafSlot, ...]])
+    timed_nodes: list[TimedNode] = field(default_factory=list[TimedNode])
     per: Per | None = None
     bits: int = 0
     places: int = 0

@@ -50,12 +50,11 @@ class Definition:
     draining: bool = False
     backlog: bool = False
     former: tuple[int, int] = (0, 0)
-    plan: Plan = field(default=None, compare=False, repr=False)  # type: ignore[assignment]
+    plan: Plan = field(init=False, compare=False, repr=False)
     encoded: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.plan is None:
-            object.__setattr__(self, "plan", build_plan(self.trigger))
+        object.__setattr__(self, "plan", build_plan(self.trigger))
 
     @property
     def counts(self) -> bool:

@@ -42,7 +42,7 @@ class ArrivalJob:
     """
 
     template: JobTemplate
-    formats: Mapping[str, str] = field(default_factory=dict)
+    formats: Mapping[str, str] = field(default_factory=dict[str, str])
     zone: str = "UTC"
     back: timedelta = timedelta(0)
 

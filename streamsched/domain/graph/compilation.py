@@ -19,8 +19,8 @@ from streamsched.domain.graph.task import (
     TaskTemplate,
     check_fit,
     check_values,
-    member_path,
 )
+from streamsched.domain.json_value import member_path
 from streamsched.domain.limits import check_most
 
 
@@ -139,7 +139,9 @@ def _relation(
             raise InvalidDefinitionError(f"{path}.function", f"there is no pair of functions '{entry.function}'")
         return PairRelation(parent.template, task.template, entry.function, path, pair)
     theirs, ours = parent.template.components, task.template.components
-    equal, cross, select = [], [], []
+    equal: list[Equal] = []
+    cross: list[Cross] = []
+    select: list[ValueChoice] = []
     for index, name in enumerate(theirs):
         values = _list_values(entry, name, parent, path)
         if values is not None:
@@ -191,7 +193,7 @@ def _literal(job_ids: tuple[str, ...], parent: TaskTemplate, path: str) -> tuple
     check_values(job_ids, f"{path}.job_id")
     if not job_ids:
         raise InvalidDefinitionError(f"{path}.job_id", "is empty; leave it out, or list job ids")
-    found = []
+    found: list[Parts] = []
     for number, each in enumerate(job_ids):
         where = f"{path}.job_id[{number}]"
         try:

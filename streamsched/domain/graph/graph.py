@@ -31,9 +31,9 @@ from streamsched.domain.graph.task import (
     Validity,
     check_task,
     functions_of,
-    member_path,
     validities_of,
 )
+from streamsched.domain.json_value import member_path
 from streamsched.domain.limits import check_most
 
 __all__ = ["Children", "Graph", "NodeId", "ParentGroup"]
@@ -150,7 +150,7 @@ class Graph:
             InvalidDefinitionError: a pair of functions failed.
         """
         parts = self.task(node.task).template.parts(node.job_id)
-        found = []
+        found: list[ParentGroup] = []
         for index, group in enumerate(self._groups[node.task]):
             if not group.applies(parts):
                 continue
@@ -255,7 +255,7 @@ def check_graph(tasks: Sequence[TaskTemplate]) -> None:
     Graph(
         tasks,
         functions={name: pair for name, _ in functions_of(tasks)},
-        validities={name: lambda *_: True for name, _ in validities_of(tasks)},
+        validities={name: lambda _, __: True for name, _ in validities_of(tasks)},
     )
 
 

@@ -65,9 +65,9 @@ class JobTemplate:
 
     components: tuple[str, ...]
     delimiter: str = DELIMITER
-    kinds: Mapping[str, ComponentKind] = field(default_factory=dict)
+    kinds: Mapping[str, ComponentKind] = field(default_factory=dict[str, ComponentKind])
     validations: str = ""
-    validators: Mapping[str, Validator] = field(default_factory=dict, repr=False, compare=False)
+    validators: Mapping[str, Validator] = field(default_factory=dict[str, Validator], repr=False, compare=False)
 
     @classmethod
     def parse(

@@ -68,7 +68,7 @@ class GraphNode:
 
     id: NodeId
     state: NodeState = NodeState.WAITING
-    groups: Mapping[int, GroupCount] = field(default_factory=dict)
+    groups: Mapping[int, GroupCount] = field(default_factory=dict[int, GroupCount])
     reported: ParentOutcome = ParentOutcome.MISSING
     round: int = 0
     again: bool = False
@@ -107,7 +107,7 @@ def count_parents(
     reactions: Reactions | None = None,
 ) -> dict[int, GroupCount]:
     """The counts of a node's groups, from what its parents have reported."""
-    found = {}
+    found: dict[int, GroupCount] = {}
     for group in parents:
         by = Counter(
             outcome if reactions is None else reactions.outcome_for_group(node.task, group.group, parent.task, outcome)

@@ -17,6 +17,7 @@ from streamsched.domain.graph.job_template import RESERVED, JobTemplate
 from streamsched.domain.graph.node import ParentOutcome
 from streamsched.domain.graph.time_argument import TimeArgument
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
+from streamsched.domain.json_value import member_path
 from streamsched.domain.limits import LONGEST_NAME, abridge, check_most
 
 #: The name of the group of a `depends_on` that names no groups.
@@ -82,7 +83,7 @@ class Entry:
     """
 
     tasks: tuple[str, ...]
-    values: Mapping[str, Values] = field(default_factory=dict)
+    values: Mapping[str, Values] = field(default_factory=dict[str, Values])
     job_ids: tuple[str, ...] | None = None
     function: str | None = None
     ends: tuple[ParentOutcome, ...] | None = None
@@ -102,7 +103,7 @@ class ValidIf:
     Others are skipped.
     """
 
-    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    values: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     function: str | None = None
 
 
@@ -126,11 +127,11 @@ class TaskTemplate:
     name: str
     template: JobTemplate
     groups: tuple[DependencyGroup, ...] = ()
-    autofill: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    autofill: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     valid_if: ValidIf | None = None
     arrives: str = ""
-    arguments: Mapping[str, TimeArgument] = field(default_factory=dict)
-    exit_codes: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict)
+    arguments: Mapping[str, TimeArgument] = field(default_factory=dict[str, TimeArgument])
+    exit_codes: Mapping[int, tuple[str, ...] | None] = field(default_factory=dict[int, tuple[str, ...] | None])
     title: str = ""
 
     @property
@@ -146,13 +147,6 @@ class TaskTemplate:
         """
         values = zip(self.template.components, self.template.parts(job_id), strict=True)
         return self.arrives.replace(KEY, ", ".join(f"{name}={value}" for name, value in values))
-
-
-def member_path(path: str, name: str | int) -> str:
-    """The path of a member of the value at `path`."""
-    if isinstance(name, int):
-        return f"{path}[{name}]"
-    return f"{path}.{name}" if name.replace("-", "_").isidentifier() else f"{path}['{name}']"
 
 
 def functions_of(tasks: Iterable[TaskTemplate], path: str = "$.tasks") -> Iterator[tuple[str, str]]:

@@ -35,7 +35,7 @@ class ImportedRun:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     reason: str = ""
 
     def __post_init__(self) -> None:

@@ -59,8 +59,8 @@ class Submission:
 
     job: str
     reason: str = ""
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
     rerun: Rerun | None = None
     muted: bool = False
     backfill: str | None = None

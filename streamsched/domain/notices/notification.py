@@ -45,7 +45,7 @@ class Notification:
     about: str
     title: str
     reason: str
-    facts: Mapping[str, str] = field(default_factory=dict)
+    facts: Mapping[str, str] = field(default_factory=dict[str, str])
     link: str = ""
     log_tail: str = ""
     next_steps: Sequence[str] = ()
@@ -69,7 +69,7 @@ class Digest:
 
     notifications: tuple[Notification, ...]
     count: int = 1
-    kinds: Mapping[str, int] = field(default_factory=dict)
+    kinds: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)

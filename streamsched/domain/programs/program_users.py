@@ -18,7 +18,7 @@ _USER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.@-]{0,255}\$?", re.ASCII)
 class ProgramUsers:
     """`users`: by `namespace.app.program`, by `namespace`, and for all others by `*`."""
 
-    users: Mapping[str, str] = field(default_factory=dict)
+    users: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -124,8 +124,8 @@ class SparkNeeds:
     requirements: str = ""
     driver: DriverSize = field(default_factory=DriverSize)
     executors: ExecutorSize = field(default_factory=ExecutorSize)
-    secret_conf: Mapping[str, Secret] = field(default_factory=dict)
-    secret_env: Mapping[str, Secret] = field(default_factory=dict)
+    secret_conf: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
+    secret_env: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
     bundle: str = ""
     main_class: str = ""
 

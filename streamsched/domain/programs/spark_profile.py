@@ -45,8 +45,8 @@ class SparkProfile:
 
     name: str
     master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
-    secret_conf: Mapping[str, Secret] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict[str, str])
+    secret_conf: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
     driver: DriverSize = field(default_factory=DriverSize)
     executors: ExecutorSize = field(default_factory=ExecutorSize)
 

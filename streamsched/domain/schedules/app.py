@@ -11,7 +11,8 @@ from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.graph.graph import check_graph
 from streamsched.domain.graph.release import node_trigger
-from streamsched.domain.graph.task import TaskTemplate, member_path
+from streamsched.domain.graph.task import TaskTemplate
+from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.notices.recipient import MOST_RECIPIENTS, ProgramRecipient, Recipient
 from streamsched.domain.schedules.arguments import check_properties

@@ -76,7 +76,7 @@ def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[
     """A submission's arguments override schedule properties, these override key columns, and these the program's
     arguments (`preferences.with_preferences`); trigger facts are added. Times as ISO 8601, UTC.
     """
-    by_person = {} if ready.submission is None else ready.submission.arguments
+    by_person: Mapping[str, str] = {} if ready.submission is None else ready.submission.arguments
     facts, columns = dict(_facts(ready)), key_columns(schedule.trigger, ready.key)
     if missing := _missing_text(schedule.trigger, ready):
         facts[f"{PREFIX}missing"] = missing

@@ -51,10 +51,10 @@ class SparkJob:
     main: str
     arguments: tuple[str, ...] = ()
     master: str | None = None
-    conf: Mapping[str, str] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict[str, str])
     module: str | None = None
     folder: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
     env_from_os: tuple[str, ...] = ()
     uris: tuple[str, ...] = ()
     needs: SparkNeeds = field(default_factory=SparkNeeds)
@@ -161,8 +161,8 @@ class PythonJob:
     target: str
     arguments: tuple[str, ...] = ()
     folder: str = ""
-    env: Mapping[str, str] = field(default_factory=dict)
-    secret_env: Mapping[str, Secret] = field(default_factory=dict)
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    secret_env: Mapping[str, Secret] = field(default_factory=dict[str, Secret])
     bundle: str = ""
     success_codes: tuple[int, ...] = ()
 

@@ -86,7 +86,7 @@ class Provenance:
     """
 
     origin: RunOrigin
-    arguments: Mapping[str, ArgumentSource] = field(default_factory=dict)
+    arguments: Mapping[str, ArgumentSource] = field(default_factory=dict[str, ArgumentSource])
     changed: tuple[str, ...] = ()
     chain: Sequence[ChainedRun] = ()
 
@@ -132,7 +132,7 @@ def argument_sources(
         ready: of the run's job; None without one.
     """
     columns = {} if schedule is None or ready is None else key_columns(schedule.trigger, ready.key)
-    given = {} if ready is None or ready.submission is None else ready.submission.arguments
+    given: Mapping[str, str] = {} if ready is None or ready.submission is None else ready.submission.arguments
     day = None if schedule is None or ready is None else day_of_tick(schedule.trigger, ready)
     ticked = {} if day is None else {DAY: day}
     layers: Sequence[tuple[ArgumentSource, Mapping[str, str]]] = (

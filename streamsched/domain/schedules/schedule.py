@@ -55,7 +55,7 @@ class HttpJob:
 
     url: str
     method: str = "POST"
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
     body: str | None = None
     timeout: timedelta = timedelta(seconds=30)
 
@@ -103,7 +103,7 @@ class PublishJob:
     """
 
     event: EventName
-    attributes: Mapping[str, str] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         refuse_secrets({f"$.attributes.{name}": value for name, value in self.attributes.items()}, _STORED)
@@ -150,7 +150,7 @@ class Program:
 
     ref: ProgramRef
     executable: Executable
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     outputs: tuple[ProgramOutput, ...] = ()
     done_when_committed: bool = False
 
@@ -213,7 +213,7 @@ class Schedule:
     program: ProgramRef
     trigger: Trigger
     constraints: tuple[Constraint, ...] = ()
-    properties: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict[str, str])
     description: str = ""
     overlap: Overlap = Overlap.COALESCE
     misfire: Misfire = Misfire.ONE

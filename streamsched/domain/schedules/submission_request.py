@@ -38,8 +38,8 @@ class SubmissionRequest:
 
     owner: ScheduleRef | ProgramRef
     token: str
-    arguments: Mapping[str, str] = field(default_factory=dict)
-    columns: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
+    columns: Mapping[str, str] = field(default_factory=dict[str, str])
     reason: str = ""
 
     job: str = field(init=False)
@@ -88,7 +88,7 @@ class RerunRequest:
     job: str
     run: str | None = None
     token: str | None = None
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     reason: str = ""
     muted: bool = False
 
@@ -138,7 +138,7 @@ class BulkRerunRequest:
     since: timedelta = DEFAULT_SINCE
     runs: frozenset[str] | None = None
     token: str | None = None
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str] = field(default_factory=dict[str, str])
     reason: str = ""
     muted: bool = False
 

@@ -42,7 +42,7 @@ class HttpTarget:
 
     url: str
     timeout: timedelta = timedelta(seconds=30)
-    headers: Mapping[str, str] = field(default_factory=dict)
+    headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def __post_init__(self) -> None:
         _check_url(self.url)

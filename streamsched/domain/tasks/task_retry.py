@@ -47,7 +47,9 @@ class BackoffRetry:
         check_duration(self.longest, "$.longest", zero=True)
         if self.longest < self.delay:
             raise InvalidDefinitionError("$.longest", f"must not be shorter than the delay, {self.delay}")
-        if isinstance(self.jitter, bool) or not isinstance(self.jitter, int | float) or not 0 <= self.jitter <= 1:
+        # A user's value may be anything.
+        number = isinstance(self.jitter, int | float)  # pyright: ignore[reportUnnecessaryIsInstance]
+        if not number or isinstance(self.jitter, bool) or not 0 <= self.jitter <= 1:
             raise InvalidDefinitionError("$.jitter", "must be a number from 0 to 1")
 
     def wait(self, token: str, failures: int) -> timedelta | None:

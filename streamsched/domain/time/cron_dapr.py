@@ -107,7 +107,7 @@ def _values(text: str, field: Field) -> _Values:
     terms = [_term(term, field) for term in text.split(",") if term]
     if not terms:
         refuse(f"'{text}' names no {field.noun}, so it could never match")
-    return _Values(frozenset().union(*(each.numbers for each in terms)), any(each.starred for each in terms))
+    return _Values(frozenset[int]().union(*(each.numbers for each in terms)), any(each.starred for each in terms))
 
 
 def _term(term: str, field: Field) -> _Values:

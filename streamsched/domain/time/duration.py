@@ -64,7 +64,8 @@ def duration_text(duration: timedelta) -> str:
     >>> duration_text(timedelta(days=1, minutes=5)), duration_text(timedelta(0))
     ('1d5m', '0s')
     """
-    left, parts = duration, []
+    left = duration
+    parts: list[str] = []
     for name in ("d", "h", "m", "s", "ms", "us"):
         amount, left = divmod(left, _UNITS[name])
         if amount:

@@ -18,12 +18,12 @@ class Composable:
     __slots__ = ()
 
     def __and__(self, other: Trigger) -> AllOf:
-        if not isinstance(other, Composable):
+        if not isinstance(other, Composable):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
             return NotImplemented
         return AllOf(_children(AllOf, self) + _children(AllOf, other))
 
     def __or__(self, other: Trigger) -> AnyOf:
-        if not isinstance(other, Composable):
+        if not isinstance(other, Composable):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
             return NotImplemented
         return AnyOf(_children(AnyOf, self) + _children(AnyOf, other))
 

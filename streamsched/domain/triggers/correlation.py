@@ -131,7 +131,7 @@ class Per(Composable):
             raise InvalidDefinitionError("$.by", "names a column twice")
         check_most(len(self.by), MOST_COLUMNS, "$.by", "columns")
         for place, column in enumerate(self.by):
-            if not isinstance(column, str):
+            if not isinstance(column, str):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
                 raise InvalidDefinitionError(f"$.by[{place}]", f"must be a text but is {abridge(column)}")
             check_most(len(column), LONGEST_NAME, f"$.by[{place}]", "characters")
         check_duration(self.expires, "$.expires")
@@ -189,7 +189,7 @@ class Per(Composable):
         if not self.has_parts:
             return None
         values = 1 if self.each is None else len(self.each.values)
-        all_ = self._periods(cell) * values
+        all_ = self.count_periods(cell) * values
         return all_ if self.of is None else min(self.of, all_)
 
     def parts(self, cell: str) -> tuple[str, ...] | None:
@@ -242,7 +242,7 @@ class Per(Composable):
     def _is_open(self, key: str) -> bool:
         return self.calendar is None or closing_reason(self.calendar, key) is None
 
-    def _periods(self, cell: str) -> int:
+    def count_periods(self, cell: str) -> int:
         """How many periods belong to a key; of no key those of usual weeks."""
         if self.grain is None or self.rolled_up_to is None:
             return 1
@@ -288,7 +288,7 @@ def _check_grains(per: Per) -> None:
 
 def _check_parts(per: Per) -> None:
     if per.calendar is not None:
-        if not isinstance(per.calendar, Calendar):
+        if not isinstance(per.calendar, Calendar):  # pyright: ignore[reportUnnecessaryIsInstance] - a user's value
             raise InvalidDefinitionError("$.calendar", f"must be a calendar but is {abridge(per.calendar)}")
         if (per.fanned_out_to or per.grain) not in (Grain.HOUR, Grain.DAY):
             raise InvalidDefinitionError("$.calendar", "has days, so it needs hours or days as `grain`")
@@ -298,7 +298,7 @@ def _check_parts(per: Per) -> None:
         return
     if per.each.column in per.by:
         raise InvalidDefinitionError("$.each.column", f"is {per.each.column}, which is a column of the key already")
-    values, periods = len(per.each.values), per._periods("")
+    values, periods = len(per.each.values), per.count_periods("")
     if periods > 1:
         what = f"parts ({periods} {per.grain}s of a {per.rolled_up_to}, each with {values} values)"
         check_most(values * periods, MOST_PARTS, "$.each.values", what)

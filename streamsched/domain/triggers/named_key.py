@@ -41,7 +41,7 @@ def named_key(trigger: Trigger, columns: Mapping[str, str]) -> str:
     if not columns:
         raise InvalidError("$.key", f"is missing: the schedule has one accumulation for each {wanted}")
     pers = tuple(replace(per, each=None, of=per.of if per.rolled_up_to else None) for per in pers)
-    per = next((per for per in pers if set(per.by) == columns.keys()), None)
+    per = next((per for per in pers if set(per.by) == set(columns)), None)
     if per is None:
         per = next((per for per in pers if tuple(columns) in _of_period(per)), None)
         if per is None:

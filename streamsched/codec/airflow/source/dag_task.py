@@ -49,8 +49,8 @@ class DagTask:
     keywords: Keywords
     given: Keywords | None = None
     function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
-    bound: Mapping[str, Any] = field(default_factory=dict)
-    after: dict[str, None] = field(default_factory=dict)
+    bound: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    after: dict[str, None] = field(default_factory=dict[str, None])
     doubt: str = ""
 
 

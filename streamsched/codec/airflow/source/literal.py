@@ -7,7 +7,7 @@ timetables. Anything else is `Unreadable`, with its line.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -89,7 +89,7 @@ class LiteralReader:
         return self._bound
 
     @contextmanager
-    def binding(self, values: Mapping[str, Any]) -> Iterator[None]:
+    def binding(self, values: Mapping[str, Any]) -> Generator[None]:
         """Within this context these names have these values."""
         before = self._bound
         self._bound = {**before, **values}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from itertools import product
 from math import prod
@@ -55,7 +55,7 @@ class TaskMaker:
             each.finish("no task takes it: each call gives another")
 
     @contextmanager
-    def doubting(self, why: str) -> Iterator[None]:
+    def doubting(self, why: str) -> Generator[None]:
         """Tasks that are made within this context are placeholders, unless `why` is empty."""
         before = self._doubt
         self._doubt = before or why
@@ -67,7 +67,7 @@ class TaskMaker:
     @contextmanager
     def grouping(
         self, made_by: ast.Call | MakingCall, function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
-    ) -> Iterator[dict[str, None]]:
+    ) -> Generator[dict[str, None]]:
         """Tasks that are made within this context are in a group: its id is before theirs. Gives their names."""
         making = take_apart(made_by) if isinstance(made_by, ast.Call) else made_by
         found = self._keywords_of(making, function, GROUP, ("group_id",))

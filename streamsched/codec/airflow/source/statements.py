@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any, Final
@@ -69,7 +69,7 @@ class StatementReader:
                 self._statement(statement)
 
     @contextmanager
-    def _descend(self, node: ast.stmt | ast.expr) -> Iterator[None]:
+    def _descend(self, node: ast.stmt | ast.expr) -> Generator[None]:
         self._depth += 1
         try:
             if self._depth > _DEEPEST:

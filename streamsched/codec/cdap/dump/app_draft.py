@@ -12,10 +12,10 @@ from streamsched.codec.cdap.dump.names import CdapNames, concurrency_of, propert
 from streamsched.codec.cdap.dump.preferences import overridden_preferences
 from streamsched.codec.cdap.dump.programs import CdapKind, ReadProgram, program_of
 from streamsched.codec.cdap.dump.workflow import WorkflowAction, WorkflowTasks, actions_of, arrival_program
-from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import AppDraft, Report, free_name, placeholder
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.limits import MOST_SLOTS
 
 _KINDS_OF_ACTIONS: Final = {"SPARK": CdapKind.SPARK, "MAPREDUCE": CdapKind.MAPREDUCE}

@@ -9,9 +9,9 @@ from typing import Any, Final, cast
 from streamsched.codec.cdap.dump.answers import CdapAnswers, answer_path, list_of, object_of, text_of
 from streamsched.codec.cdap.dump.programs import KINDS, REFUSED_KINDS, Artifact, CdapKind
 from streamsched.codec.cdap.dump.workflow import WorkflowError, WorkflowNode, nodes_of
-from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.json_value import member_path
 
 #: Levels of JSON in a trigger below which its programs are not looked for.
 DEEPEST_TRIGGER: Final = 150

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.json_value import member_path
 from streamsched.domain.limits import MOST_PARTS
 from streamsched.domain.schedules.preferences import LONGEST_PREFERENCES, check_preferences
 

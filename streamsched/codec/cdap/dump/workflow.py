@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from streamsched.codec.cdap.dump.answers import text_of
-from streamsched.codec.json.reading import member_path
 from streamsched.codec.moving.draft import free_name, placeholder
 from streamsched.domain.graph.job_template import INSTANT
 from streamsched.domain.graph.task import MOST_TASKS
+from streamsched.domain.json_value import member_path
 
 #: The component of job ids: when the workflow was due.
 _DUE: Final = "workflow_due"

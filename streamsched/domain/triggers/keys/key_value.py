@@ -89,7 +89,7 @@ def period_columns(key: str, grains: Sequence[Grain]) -> list[str]:
     return found
 
 
-def grain_by_name(by: Sequence[str], *, ordered: bool = True) -> Grain | None:
+def grain_by_name(by: Sequence[object], *, ordered: bool = True) -> Grain | None:
     """The grain that the names of the columns say, as `hour`, or `year`, `month` and `day`; None: they do not. With
     `ordered` only if they can compose a period.
     """

@@ -108,7 +108,7 @@ def values_text(values: Iterable[str]) -> str:
     return enumeration(shown)
 
 
-def _check_text(value: str, path: str) -> None:
+def _check_text(value: object, path: str) -> None:
     if not isinstance(value, str):
         raise InvalidDefinitionError(path, f"must be a text but is {abridge(value)}")
     if not value:
