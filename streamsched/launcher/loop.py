@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
@@ -171,7 +171,7 @@ class Launcher:
         return len(jobs)
 
     @contextmanager
-    def _reserve_room(self) -> Iterator[InlineRoom | None]:
+    def _reserve_room(self) -> Generator[InlineRoom | None]:
         """The room of the inline runner, which no other batch gets meanwhile; None without an inline runner."""
         if self._inline is None:
             yield None

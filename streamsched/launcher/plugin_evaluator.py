@@ -160,12 +160,13 @@ def _make_storable(verdict: ConstraintVerdict) -> ConstraintVerdict:
     Raises:
         TypeError, ValueError, ArithmeticError: a field holds something else.
     """
-    if not isinstance(verdict.why, str):
+    if not isinstance(verdict.why, str):  # pyright: ignore[reportUnnecessaryIsInstance] - of third-party code
         raise TypeError(f"the reason is a {type(verdict.why).__name__}")
     why = storable_text(verdict.why)
     match verdict:
         case WaitUntil(at=at):
-            if not isinstance(at, datetime) or at.tzinfo is None:
+            # A plug-in may name anything.
+            if not isinstance(at, datetime) or at.tzinfo is None:  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise TypeError(f"the time is no instant with an offset from UTC: {at!r}")
             return WaitUntil(clamp_instant(at).astimezone(UTC), why)
         case WaitFor(what=what):

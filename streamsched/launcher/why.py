@@ -7,7 +7,7 @@ explanation equals the decision at the same instant.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import assert_never
 
@@ -126,20 +126,21 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
     """
     job = snapshot.job
     own = job.id.partition(".")[0]
-    common = {
-        "job": job.id,
-        "state": job.state,
-        "satisfied_by": _satisfaction_texts(snapshot.ready),
-        "runs": job.runs,
-        "deadlines": (*(f"missed: {each}" for each in job.missed), *_describe_deadlines(snapshot)),
-        "history": tuple(sorted((*snapshot.pauses, *snapshot.history), key=lambda decided: decided.at)),
-    }
+    why = Why(
+        job.id,
+        job.state,
+        "",
+        satisfied_by=_satisfaction_texts(snapshot.ready),
+        runs=job.runs,
+        deadlines=(*(f"missed: {each}" for each in job.missed), *_describe_deadlines(snapshot)),
+        history=tuple(sorted((*snapshot.pauses, *snapshot.history), key=lambda decided: decided.at)),
+    )
     if job.state is not JobState.PENDING_CONSTRAINT:
-        return Why(summary=_describe_outcome(snapshot, now), **common)
+        return replace(why, summary=_describe_outcome(snapshot, now))
     if job.failures:
-        return Why(summary=f"{job.reason}; {_next_attempt(job)}", since=job.satisfied_at, **common)
+        return replace(why, summary=f"{job.reason}; {_next_attempt(job)}", since=job.satisfied_at)
     if snapshot.unreadable is not None:
-        return Why(summary=f"it cannot be decided: {snapshot.unreadable}", **common)
+        return replace(why, summary=f"it cannot be decided: {snapshot.unreadable}")
     obsolete = invalidity(
         known=snapshot.schedule is not None,
         current=snapshot.generation,
@@ -148,12 +149,12 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         oldest_valid_generation=snapshot.oldest_valid_generation,
     )
     if obsolete is not None or snapshot.schedule is None:
-        return Why(summary=f"it will end as OBSOLETE in a moment: {obsolete}", **common)
+        return replace(why, summary=f"it will end as OBSOLETE in a moment: {obsolete}")
     if not snapshot.enabled:
-        return Why(
+        return replace(
+            why,
             summary=f"it waits until its schedule is resumed{_describe_pause(snapshot)}",
             timeout=_stopped_timeout(snapshot.schedule),
-            **common,
         )
     constraint_input = ConstraintInput(
         satisfied_at=job.satisfied_at,
@@ -183,7 +184,8 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         admission = Admission((*admission.verdicts, room), admission.stops)
         needs.append("room for a process")
     earliest, because = _earliest(admission, snapshot, now)
-    return Why(
+    return replace(
+        why,
         summary=f"it is held until it is released: {snapshot.held}"
         if snapshot.held is not None
         else _waits(snapshot, admission, now),
@@ -195,7 +197,6 @@ def explain(snapshot: JobSnapshot, *, now: datetime, sees: Sees = sees_nothing) 
         earliest=earliest,
         earliest_because=because,
         timeout=_timeout(snapshot, snapshot.schedule, now),
-        **common,
     )
 
 
