@@ -160,7 +160,8 @@ def _entry(time: str, command: str, path: str, draft: AppDraft, reading: _Readin
 
 def _split_command(command: str) -> tuple[str, str | None]:
     """The script and the standard input of a command; None without one."""
-    lines, current, at = [], "", 0
+    lines: list[str] = []
+    current, at = "", 0
     while at < len(command):
         letter = command[at]
         if letter == "\\" and command[at + 1 : at + 2] == "%":

@@ -17,6 +17,7 @@ import orjson
 
 from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +78,7 @@ def decode_commit(version: int, raw: bytes, columns: Sequence[str] = ()) -> Delt
     added: list[DeltaFile] = []
     at, operation = None, ""
     transactions: dict[str, int] = {}
-    said: Mapping[str, Any] = {}
+    said: Mapping[str, Json] = {}
     for action in actions:
         if (transaction := action.optional_object("txn")) is not None:
             transactions[transaction.text("appId")] = transaction.integer("version")
@@ -120,10 +121,10 @@ def _file(add: Fields, columns: Sequence[str]) -> DeltaFile:
     )
 
 
-def _rows(stats: Any) -> int | None:
+def _rows(stats: Json) -> int | None:
     """Rows by the statistics, which are JSON in a text; None when they do not say."""
     try:
-        found = orjson.loads(stats) if isinstance(stats, str) else stats
+        found: Json = orjson.loads(stats) if isinstance(stats, str) else stats
     except orjson.JSONDecodeError:
         return None
     rows = found.get("numRecords") if isinstance(found, Mapping) else None

@@ -11,6 +11,7 @@ from streamsched.domain.access.grant import EVERYWHERE, Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import TokenRecord, TokenRequest
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import Json
 from streamsched.domain.time.duration import parse_duration
 
 
@@ -26,7 +27,7 @@ def grant_to_json(grant: Grant) -> dict[str, Any]:
     return found
 
 
-def grants_from_json(values: object, path: str = "$.grants") -> tuple[Grant, ...]:
+def grants_from_json(values: Json, path: str = "$.grants") -> tuple[Grant, ...]:
     """Raises:
     DecodeError: a grant is not one; with the path.
     """
@@ -51,9 +52,12 @@ def _grant(value: object, path: str) -> Grant:
 
 def _texts(fields: Fields, name: str) -> tuple[str, ...]:
     values = fields.optional_value(name) or []
-    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
+    if not isinstance(values, list):
         fields.fail(name, "must be a list of texts")
-    return tuple(values)
+    texts = tuple(value for value in values if isinstance(value, str))
+    if len(texts) < len(values):
+        fields.fail(name, "must be a list of texts")
+    return texts
 
 
 def token_request_from_json(body: object) -> TokenRequest:

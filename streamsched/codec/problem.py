@@ -31,6 +31,7 @@ from streamsched.domain.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from streamsched.domain.json_value import Json
 
 #: Prefix of `type`.
 TYPE: Final = "urn:streamsched:problem:"
@@ -91,6 +92,8 @@ def error_to_json(error: StreamschedError) -> dict[str, Any]:
             members = {"kind": "plan", "name": what}
         case QuotaExceededError(namespace=namespace, quota=quota, limit=limit, used=used, wanted=wanted):
             members = {"namespace": namespace, "quota": quota, "limit": limit, "used": used, "wanted": wanted}
+        case _:
+            pass
     return to_json(status_of(error), str(error), retriable=error.retriable, **members)
 
 
@@ -103,11 +106,11 @@ def error_of_answer(status: int, body: bytes, *, url: str, etag: str = "") -> St
     return error_from_json(status, answer, url=url, etag=etag)
 
 
-def error_from_json(status: int, answer: object, *, url: str, etag: str = "") -> StreamschedError:
+def error_from_json(status: int, answer: Json, *, url: str, etag: str = "") -> StreamschedError:
     """The error that an answer with a status from 400 says. `answer`: its body as a JSON value, or anything else; `url`
     that of the request; `etag` its header.
     """
-    found: Mapping[str, Any] = answer if isinstance(answer, dict) else {}
+    found: Mapping[str, Json] = answer if isinstance(answer, dict) else {}
     detail = str(found.get("detail") or f"{url} answered {status}")
     if status in COME_BACK:
         return UnavailableError(detail)

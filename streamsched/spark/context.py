@@ -100,13 +100,13 @@ class RunContext:
             DecodeError: it is malformed; has the path of the field.
         """
         fields = Fields(loads(raw, "$"))
-        started_by = fields.optional_object("trigger")
+        started_by, info = fields.optional_object("trigger"), fields.optional_object("triggeringScheduleInfo")
         run = cls(
             fields.text("run"),
             ProgramRef.parse(fields.text("program")),
             fields.texts("arguments"),
             attempt=fields.optional_integer("attempt", minimum=1) or 1,
-            triggering_schedule_info=fields.optional_value("triggeringScheduleInfo"),
+            triggering_schedule_info=None if info is None else info.raw(),
         )
         if started_by is None:
             return run

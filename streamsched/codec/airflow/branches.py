@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from streamsched.codec.airflow.source.dag_task import Branch, DagTask, TaskProgram
 from streamsched.codec.airflow.source.functions import Function, named_choices, returned_value
-from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, is_list
 from streamsched.codec.airflow.source.order import TaskOrder
 from streamsched.codec.moving.draft import placeholder
 
@@ -48,7 +48,7 @@ def branch_of(
 def _ids(value: Any) -> tuple[str, ...] | None:
     if isinstance(value, str):
         return (value,)
-    return tuple(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else None
+    return tuple(value) if is_list(value) and all(isinstance(each, str) for each in value) else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from streamsched.codec.airflow.operators import params_as_texts, started_event
 from streamsched.codec.airflow.policies import NOTIFICATIONS
 from streamsched.codec.airflow.schedule import AT_DUE, ScheduleError, trigger_of
 from streamsched.codec.airflow.source.keywords import DEFAULTS, Keywords
-from streamsched.codec.airflow.source.literal import Instant, UnreadableError
+from streamsched.codec.airflow.source.literal import Instant, UnreadableError, is_list
 from streamsched.domain.graph.job_template import INSTANT
 from streamsched.domain.limits import MOST_SLOTS
 
@@ -174,6 +174,6 @@ def _limits(keywords: Keywords, values: Mapping[str, Any], found: DagSchedule, a
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, list):
+    if is_list(value):
         return ", ".join(str(each)[:100] for each in value if isinstance(each, str))
     return " ".join(value.split())[:1000] if isinstance(value, str) else ""

@@ -15,7 +15,7 @@ from streamsched.codec.airflow.policies import PoolSizes, policies_of, priority_
 from streamsched.codec.airflow.rules import ALWAYS, DEFAULT, DIFFERENCES, RuleError, depends_on, rule_name
 from streamsched.codec.airflow.source.dag_task import DagTask, TaskProgram
 from streamsched.codec.airflow.source.keywords import ImportTable
-from streamsched.codec.airflow.source.literal import source_of
+from streamsched.codec.airflow.source.literal import is_dictionary, source_of
 from streamsched.codec.airflow.source.order import TaskOrder
 from streamsched.codec.graph.reaction import to_json as reactions_to_json
 from streamsched.codec.moving.draft import NoteKind, free_name, placeholder
@@ -139,7 +139,7 @@ class DagApp:
     def _check_program(self, name: str, task: DagTask, own: TaskProgram, codes: Mapping[int, Any]) -> dict[str, Any]:
         """The program, or the given one in its place; a placeholder when it is none that is accepted."""
         given = self._answers.program(self._ref.app, name)
-        if isinstance(given, Mapping):
+        if is_dictionary(given):
             own.program, own.waits_for_person = dict(given), ""
             success = [code for code in codes if code]
             if success and own.program.get("type") in ("bash", "python"):

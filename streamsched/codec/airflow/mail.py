@@ -89,7 +89,7 @@ def _addresses(to: Any) -> tuple[str, ...]:
     """
     if not to:
         return ()
-    texts = [to] if isinstance(to, str) else list(to) if isinstance(to, list | tuple | set) else [to]
+    texts: list[Any] = [*to] if isinstance(to, list | tuple | set) else [to]
     if not all(isinstance(each, str) for each in texts):
         raise InvalidDefinitionError("$.mail", "it is no text and no list of texts")
     parts = (part for each in texts for part in _BETWEEN.split(each.strip()))

@@ -12,7 +12,7 @@ from streamsched.codec.airflow.jinja import Filled, LogicalTimes, TemplateError,
 from streamsched.codec.airflow.source.dag_task import DagTask, TaskProgram
 from streamsched.codec.airflow.source.functions import Function, does_nothing, returned_value
 from streamsched.codec.airflow.source.keywords import Keywords
-from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, source_of
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, is_dictionary, is_list, source_of
 from streamsched.codec.moving.draft import placeholder
 from streamsched.domain.graph.time_argument import TimeArgument
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
@@ -155,7 +155,7 @@ class ProgramReader:
         if env is None:
             keywords.carry("append_env", "the program has the variables of its launcher that it may have")
             return {}
-        if not isinstance(env, dict):
+        if not is_dictionary(env):
             raise _NeedsPersonError("its env is no dictionary")
         for name, value in env.items():
             if isinstance(value, UnreadableError):
@@ -177,7 +177,7 @@ class ProgramReader:
             if name not in keywords:
                 continue
             value = keywords.value(name)
-            codes = value if isinstance(value, list) else [] if value is None else [value]
+            codes: list[Any] = value if is_list(value) else [] if value is None else [value]
             if not all(isinstance(each, int) and 0 < each <= LARGEST_EXIT_CODE for each in codes):
                 raise _NeedsPersonError(f"its {name} is not from 1 to {LARGEST_EXIT_CODE}")
             found = tuple(dict.fromkeys(codes))
@@ -219,14 +219,14 @@ class ProgramReader:
         given = keywords.value("application_args")
         arguments: list[str] = []
         read: list[Filled] = []
-        for each in given if isinstance(given, list) else []:
+        for each in given if is_list(given) else []:
             if isinstance(each, str) and "{{" not in each and has_placeholder(each):
                 raise _NeedsPersonError(f"its argument {each[:40]} has braces, which are a placeholder here")
             found = templates.read(str(each), doubled=False)
             read.append(found)
             arguments.append(found.text)
         conf = keywords.value("conf")
-        texts = {key: str(value) for key, value in conf.items()} if isinstance(conf, dict) else {}
+        texts = {key: str(value) for key, value in conf.items()} if is_dictionary(conf) else {}
         for option, setting in _SPARK_CONF.items():
             value = keywords.value(option)
             if value is not None:
@@ -263,7 +263,7 @@ def started_event(dag_id: str) -> str:
 def params_as_texts(values: Any) -> dict[str, str]:
     """Parameters as Jinja writes them; those that are no plain values are left out."""
     found: dict[str, str] = {}
-    for name, value in values.items() if isinstance(values, dict) else ():
+    for name, value in values.items() if is_dictionary(values) else ():
         plain = value
         if getattr(value, "name", "") == "Param":
             plain = value.positional[0] if value.positional else value.named.get("default")

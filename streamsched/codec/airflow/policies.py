@@ -35,7 +35,7 @@ NOTIFICATIONS: Final = {
     ),
 }
 #: Values that ask for nothing.
-_OFF: Final = (None, False, [], "", {})
+_OFF: Final[tuple[object, ...]] = (None, False, [], "", {})
 #: Keywords that are only described; they go into the description.
 _DESCRIBED: Final = ("doc", "doc_md", "doc_rst", "doc_json", "doc_yaml", "owner", "task_display_name")
 #: Keywords without counterpart, and what it takes instead. With the value in front nothing is asked for.
@@ -115,7 +115,7 @@ def policies_of(task: DagTask, pools: PoolSizes) -> TaskPolicies:
 
 
 def _describe(keywords: Keywords, values: Mapping[str, Any], found: TaskPolicies) -> None:
-    texts = []
+    texts: list[str] = []
     for name in _DESCRIBED:
         value = values.get(name)
         if isinstance(value, str) and value.strip():
@@ -243,7 +243,7 @@ def priority_weights(tasks: Mapping[str, DagTask], order: TaskOrder) -> dict[str
     (`upstream`), or alone (`absolute`).
     """
     own = {name: _weight(task) for name, task in tasks.items()}
-    found = {}
+    found: dict[str, int] = {}
     for name, task in tasks.items():
         values = task.keywords.values()
         if values.get("pool") is None:

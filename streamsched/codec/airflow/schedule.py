@@ -62,8 +62,10 @@ def trigger_of(value: Any, start: Instant | None, *, intervals: bool) -> DagTrig
             return _cron(value, zone, intervals=intervals)
         case timedelta() if value > timedelta(0):
             return _every(value, start, intervals=intervals)
-        case AssetName() | AssetExpression() | list():
-            return _of_assets(value)
+        case AssetName() | AssetExpression():
+            return _of_assets([value])
+        case list():
+            return _of_assets([*value])
         case Construction():
             return _timetable(value, start, intervals=intervals)
         case _:
@@ -94,16 +96,13 @@ def _every(interval: timedelta, start: Instant | None, *, intervals: bool) -> Da
     return DagTrigger(found, times, clock=True, changes=changes)
 
 
-def _of_assets(value: AssetName | AssetExpression | list[Any]) -> DagTrigger:
-    """A list of assets: all of them."""
+def _of_assets(listed: list[Any]) -> DagTrigger:
+    """All of the assets."""
     changes: list[str] = []
-    if isinstance(value, list):
-        if not value or not all(isinstance(each, AssetName | AssetExpression) for each in value):
-            raise ScheduleError("the list has something that is no asset, or nothing")
-        parts = [_assets(each, changes) for each in value]
-        found = parts[0] if len(parts) == 1 else {"type": "AND", "triggers": parts}
-    else:
-        found = _assets(value, changes)
+    if not listed or not all(isinstance(each, AssetName | AssetExpression) for each in listed):
+        raise ScheduleError("the list has something that is no asset, or nothing")
+    parts = [_assets(each, changes) for each in listed]
+    found = parts[0] if len(parts) == 1 else {"type": "AND", "triggers": parts}
     changes.append("a run must write a dataset, or an event name it; the logical date is when all had come")
     return DagTrigger(found, AT_DUE, clock=False, changes="; ".join(dict.fromkeys(changes)))
 

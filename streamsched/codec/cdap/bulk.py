@@ -9,7 +9,7 @@ is given. A schedule that is not understood is a placeholder too, without a trig
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Final
 
 import orjson
 
@@ -18,6 +18,7 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.moving.draft import AppDraft, Imported, Report, placeholder
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.json_value import Json
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.domain.triggers.trigger import ProgramStatus, leaves
@@ -32,7 +33,7 @@ ZONE: Final = "a time without a zone is UTC here; in CDAP it is in the zone of i
 IGNORED_MEMBERS: Final = ("applicationVersion", "lastUpdateTime")
 
 
-def schedules_from_json(raw: bytes, *, namespace: str = "", programs: Mapping[str, Any] | None = None) -> Imported:
+def schedules_from_json(raw: bytes, *, namespace: str = "", programs: Mapping[str, Json] | None = None) -> Imported:
     """The apps of the schedules in a document.
 
     Args:
@@ -57,7 +58,7 @@ def schedules_from_json(raw: bytes, *, namespace: str = "", programs: Mapping[st
     return Imported(tuple(draft.document() for draft in drafts.values()), tuple(report.notes))
 
 
-def add_schedule(draft: AppDraft, item: object, path: str, programs: Mapping[str, Any], namespace: str = "") -> bool:
+def add_schedule(draft: AppDraft, item: Json, path: str, programs: Mapping[str, Json], namespace: str = "") -> bool:
     """Adds a schedule to the app; whether it is there. One that is not understood becomes a placeholder.
 
     Args:
@@ -70,39 +71,37 @@ def add_schedule(draft: AppDraft, item: object, path: str, programs: Mapping[str
         return False
 
 
-def _items(raw: bytes) -> Iterator[tuple[object, str]]:
+def _items(raw: bytes) -> Iterator[tuple[Json, str]]:
     if len(raw) > LARGEST:
         raise DecodeError("$", f"has {len(raw)} bytes, the most are {LARGEST}")
     try:
-        document: Any = orjson.loads(raw)
+        document: Json = orjson.loads(raw)
     except orjson.JSONDecodeError as exc:
         raise DecodeError("$", f"is not valid JSON: {exc}") from exc
     path = "$"
     if isinstance(document, dict):
-        found = cast("dict[str, Any]", document)
-        if "schedules" not in found:
-            yield found, "$"
+        if "schedules" not in document:
+            yield document, path
             return
-        document, path = found["schedules"], "$.schedules"
+        document, path = document["schedules"], "$.schedules"
     if not isinstance(document, list):
         raise DecodeError(path, "is not a list of schedules")
-    items = cast("list[object]", document)
-    if len(items) > MOST:
-        raise DecodeError(path, f"has {len(items)} schedules, the most are {MOST}")
-    for index, item in enumerate(items):
+    if len(document) > MOST:
+        raise DecodeError(path, f"has {len(document)} schedules, the most are {MOST}")
+    for index, item in enumerate(document):
         yield item, f"{path}[{index}]"
 
 
-def _schedule(item: object, path: str, namespace: str) -> Schedule:
+def _schedule(item: Json, path: str, namespace: str) -> Schedule:
     fields = Fields(item, path)
     app, name = fields.text("application"), fields.text("name")
     space = namespace or fields.optional_text("namespace") or DEFAULT_NAMESPACE
     return schedules.from_json(item, ScheduleRef(space, app, name), path)
 
 
-def _owner(item: object, namespace: str) -> AppRef:
+def _owner(item: Json, namespace: str) -> AppRef:
     """The app of a schedule; that of all without a valid one is `unread`."""
-    fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
+    fields = item if isinstance(item, dict) else {}
     space = namespace or fields.get("namespace") or DEFAULT_NAMESPACE
     try:
         return AppRef(str(space), str(fields["application"]))
@@ -110,9 +109,9 @@ def _owner(item: object, namespace: str) -> AppRef:
         return AppRef(namespace or DEFAULT_NAMESPACE, "unread")
 
 
-def _add_unread(draft: AppDraft, item: object, path: str, reason: str) -> None:
+def _add_unread(draft: AppDraft, item: Json, path: str, reason: str) -> None:
     """A schedule that is not understood: a placeholder of its name, which nothing starts."""
-    given = cast("dict[str, Any]", item).get("name") if isinstance(item, dict) else None
+    given = item.get("name") if isinstance(item, dict) else None
     wanted = given if isinstance(given, str) and given else "schedule"
     name = draft.add_program(
         wanted, placeholder(f"schedule {wanted} of CDAP ({path}) is not understood: {reason}"), path
@@ -120,12 +119,11 @@ def _add_unread(draft: AppDraft, item: object, path: str, reason: str) -> None:
     draft.report.cannot(path, f"{reason}; program {name} is a placeholder, which nothing starts: give it a schedule")
 
 
-def _read_enabled(item: object) -> bool:
-    status = cast("dict[str, Any]", item).get("status") or cast("dict[str, Any]", item).get("scheduleStatus")
-    return status != "SUSPENDED"
+def _read_enabled(item: Json) -> bool:
+    return not isinstance(item, Mapping) or (item.get("status") or item.get("scheduleStatus")) != "SUSPENDED"
 
 
-def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, Any], *, enabled: bool) -> bool:
+def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, Json], *, enabled: bool) -> bool:
     if schedule.ref.name in draft.schedules:
         raise DecodeError(f"{path}.name", f"schedule '{schedule.ref.name}' is listed twice")
     own = {leaf.program for leaf in leaves(schedule.trigger) if isinstance(leaf, ProgramStatus)}
@@ -140,7 +138,7 @@ def _add(draft: AppDraft, schedule: Schedule, path: str, programs: Mapping[str, 
     return True
 
 
-def _add_program(draft: AppDraft, program: ProgramRef, path: str, programs: Mapping[str, Any]) -> None:
+def _add_program(draft: AppDraft, program: ProgramRef, path: str, programs: Mapping[str, Json]) -> None:
     """The given program, or a placeholder."""
     given = programs.get(f"{program.app}.{program.name}", programs.get(program.name))
     if isinstance(given, Mapping) and draft.add_program(program.name, given, path) is not None:

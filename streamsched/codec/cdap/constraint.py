@@ -8,20 +8,20 @@ Types are case-insensitive.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from streamsched.codec.cdap.zone import iana
 from streamsched.codec.schedules import constraint as native
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 
 to_json = native.to_json
 
 _ABORT: Final = frozenset({"CONCURRENCY", "LAST_RUN"})
 
 
-def from_json(obj: object, path: str = "$") -> Constraint:
+def from_json(obj: Json, path: str = "$") -> Constraint:
     """Decodes a constraint.
 
     Raises:
@@ -31,7 +31,7 @@ def from_json(obj: object, path: str = "$") -> Constraint:
     return native.from_json(_to_native(obj, path), path)
 
 
-def _to_native(obj: object, path: str) -> Any:
+def _to_native(obj: Json, path: str) -> Json:
     if not isinstance(obj, Mapping):
         return obj
     found = dict(obj)

@@ -77,7 +77,7 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     )
     description = fields.optional_text("description") or ""
     trigger, timeout = timeouts.read(fields, _trigger(fields, ref.owner))
-    policies = {"overlap": _OVERLAP, **policy.read(fields)}
+    policies: dict[str, Any] = {"overlap": _OVERLAP, **policy.read(fields)}
     fields.check_all_read()
     with prefix_errors(path):
         return Schedule(

@@ -22,7 +22,7 @@ from streamsched.codec.cdap.cron import to_quartz
 from streamsched.codec.cdap.zone import iana
 from streamsched.codec.triggers import trigger as native
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.names import AppRef
 from streamsched.domain.time.dialect import Dialect
 from streamsched.domain.triggers.trigger import Trigger
@@ -40,7 +40,7 @@ def to_json(trigger: Trigger) -> dict[str, Any]:
     return _restate_each(native.to_json(trigger), _from_native, "$")
 
 
-def from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Trigger:
+def from_json(obj: Json, path: str = "$", *, app: AppRef | None = None) -> Trigger:
     """Decodes a trigger; names without a namespace, and programs without an app, belong to `app`.
 
     Raises:
@@ -50,7 +50,7 @@ def from_json(obj: object, path: str = "$", *, app: AppRef | None = None) -> Tri
     return native.from_json(_restate_each(obj, _to_native, path), path, app=app)
 
 
-def _restate_each(obj: Any, restate: _Restate, path: str, depth: int = 0) -> Any:
+def _restate_each(obj: Json, restate: _Restate, path: str, depth: int = 0) -> Any:
     """`obj` with `restate` applied to every object in it that has a `type`, innermost first."""
     if depth > _DEEPEST:
         return obj

@@ -24,7 +24,7 @@ from streamsched.codec.dapr.value import VALUE, value_from_bytes, value_to_bytes
 from streamsched.codec.json.reading import format_value
 from streamsched.codec.json.scalar import parse
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.schedules.schedule import Misfire
 
 _DURATION: Final = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,9}))?s", re.ASCII)
@@ -40,7 +40,7 @@ def job_from_json(name: str, body: bytes, *, strict: bool = False) -> tuple[Dapr
         JobRefusedError: the body has another form, or names the job.
     """
     try:
-        value = parse(body)
+        value: Json = parse(body)
     except InvalidError as exc:
         raise JobRefusedError(JobFault.MALFORMED, exc.reason, exc.path) from exc
     if not isinstance(value, Mapping):
@@ -50,7 +50,7 @@ def job_from_json(name: str, body: bytes, *, strict: bool = False) -> tuple[Dapr
     return job_from_object(name, value, strict=strict), _boolean(value, "overwrite")
 
 
-def job_from_object(name: str, value: Mapping[str, Any], *, strict: bool = False) -> DaprJob:
+def job_from_object(name: str, value: Mapping[str, Json], *, strict: bool = False) -> DaprJob:
     """The job in a JSON object.
 
     Raises:
@@ -128,7 +128,7 @@ def duration_to_json(duration: timedelta) -> str:
     return f"{sign}{seconds}{decimals}s"
 
 
-def _policy(value: object) -> FailurePolicy | None:
+def _policy(value: Json) -> FailurePolicy | None:
     path = "$.failurePolicy"
     if value is None:
         return None
@@ -158,34 +158,34 @@ def _duration(value: object, path: str) -> timedelta:
     return -length if matched[1] else length
 
 
-def _value(data: object) -> bytes:
+def _value(data: Json) -> bytes:
     try:
         return value_to_bytes(data)
     except UnicodeEncodeError as exc:
         raise JobRefusedError(JobFault.MALFORMED, "has a lone surrogate", "$.data") from exc
 
 
-def _member(value: Mapping[str, Any], path: str, name: str, other: str = "") -> Any:
+def _member(value: Mapping[str, Json], path: str, name: str, other: str = "") -> Json:
     if other and name in value and other in value:
         _fail(member_path(path, other), f"is the same as {name}")
     return value.get(name) if name in value or not other else value.get(other)
 
 
-def _text(value: Mapping[str, Any], name: str, other: str = "") -> str | None:
+def _text(value: Mapping[str, Json], name: str, other: str = "") -> str | None:
     found = _member(value, "$", name, other)
     if found is not None and not isinstance(found, str):
         _fail(f"$.{name}", f"must be a text but is {format_value(found)}")
     return found
 
 
-def _boolean(value: Mapping[str, Any], name: str) -> bool:
+def _boolean(value: Mapping[str, Json], name: str) -> bool:
     found = _member(value, "$", name)
     if found is not None and not isinstance(found, bool):
         _fail(f"$.{name}", f"must be true or false but is {format_value(found)}")
     return bool(found)
 
 
-def _uint32(value: Mapping[str, Any], path: str, name: str, other: str = "") -> int | None:
+def _uint32(value: Mapping[str, Json], path: str, name: str, other: str = "") -> int | None:
     """A number, or a text of one, as protobuf reads them."""
     found = _member(value, path, name, other)
     if found is None:
@@ -199,7 +199,7 @@ def _uint32(value: Mapping[str, Any], path: str, name: str, other: str = "") -> 
     return found
 
 
-def _object(value: object, path: str) -> Mapping[str, Any]:
+def _object(value: Json, path: str) -> Mapping[str, Json]:
     if not isinstance(value, Mapping):
         _fail(path, f"must be an object but is {format_value(value)}")
     return value

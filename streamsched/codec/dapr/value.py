@@ -7,6 +7,7 @@ import struct
 from typing import Any, Final
 
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import Json
 
 #: The type URL of a `google.protobuf.Value`.
 VALUE: Final = "type.googleapis.com/google.protobuf.Value"
@@ -18,7 +19,7 @@ _DEEPEST: Final = 240
 _EXACT: Final = 2**53
 
 
-def value_to_bytes(value: Any) -> bytes:
+def value_to_bytes(value: Json) -> bytes:
     """A JSON value as the bytes of a `Value`. Fields of objects are in the order given."""
     match value:
         case None:

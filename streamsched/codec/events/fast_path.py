@@ -33,7 +33,8 @@ def read_occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         event_id, source, time, data = found["id"], found["source"], found["time"], found["data"]
         at = datetime.fromisoformat(time)
         head = f'{{"id":"{event_id}","source":"{source}","time":"{time}","type":"{PARTITIONS_ADDED}","data":{{'
-        listed, count = data["partitions"], data["count"]
+        listed: list[dict[str, Any]] = data["partitions"]  # if the comparison below does not refuse it
+        count = data["count"]
         traceparent = None if len(found) == 5 else found["traceparent"]
         run = "" if len(data) == 3 else data["run"]
         if (
@@ -66,7 +67,8 @@ def read_occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
 
 def _partition(item: dict[str, Any]) -> Partition:
     """Raises an error that `read_occurred` catches when the item is unusual."""
-    key, values, size, rows = item["key"], item["values"], item.get("bytes"), item.get("rows")
+    key, size, rows = item["key"], item.get("bytes"), item.get("rows")
+    values: dict[str, Any] = item["values"]
     if type(key) is not str or not key or type(values) is not dict:
         raise TypeError
     if len(item) != 2 + (size is not None) + (rows is not None):

@@ -59,6 +59,7 @@ from streamsched.domain.events.event import (
     Ticked,
 )
 from streamsched.domain.events.trace_context import canonical
+from streamsched.domain.json_value import Json
 from streamsched.domain.schedules.catchup import MOST as MOST_CAUGHT_UP
 
 #: How an id begins that ingest made from a log position: such an event is unique by itself.
@@ -200,7 +201,7 @@ def hive_key(values: Mapping[str, str]) -> str:
     return "/".join(f"{column}={value}" for column, value in values.items())
 
 
-def _to_plain(value: object) -> dict[Any, Any]:
+def _to_plain(value: Json) -> dict[str, Json]:
     if isinstance(value, Mapping):
         return dict(value)
     raise TypeError(f"{type(value).__name__} cannot be encoded as JSON")
@@ -299,19 +300,27 @@ def _custom(data: dict[str, Any], path: str) -> Fact:
     return CustomHappened(event_name(data.get("name"), path, ".data.name"), attributes)
 
 
+def _read_after(value: Json, path: str) -> tuple[int, int] | None:
+    match value:
+        case None:
+            return None
+        case [int() as generation, int() as sequence] if bool not in (type(generation), type(sequence)):
+            return generation, sequence
+        case _:
+            raise DecodeError(path, "must be two whole numbers, a generation and a sequence")
+
+
 def _tick(data: dict[str, Any], path: str) -> Fact:
-    after = data.get("after")
-    if after is not None and not (type(after) is list and len(after) == 2 and all(type(each) is int for each in after)):
-        raise DecodeError(f"{path}.data.after", "must be two whole numbers, a generation and a sequence")
-    missed = data.get("missed", [])
-    if type(missed) is not list or len(missed) > MOST_CAUGHT_UP:
+    after = _read_after(data.get("after"), f"{path}.data.after")
+    missed: Json = data.get("missed", [])
+    if not isinstance(missed, list) or len(missed) > MOST_CAUGHT_UP:
         raise DecodeError(f"{path}.data.missed", f"must be a list of at most {MOST_CAUGHT_UP} instants")
     return Ticked(
         schedule(data.get("schedule"), path, ".data.schedule"),
         integer(data.get("generation"), path, ".data.generation"),
         text(data.get("leaf"), path, ".data.leaf"),
         instant(data.get("due_at"), path, ".data.due_at"),
-        None if after is None else (after[0], after[1]),
+        after,
         tuple(instant(each, path, f".data.missed[{number}]") for number, each in enumerate(missed)),
     )
 

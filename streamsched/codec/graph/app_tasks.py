@@ -9,7 +9,6 @@ and both fields are absent.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from streamsched.codec.graph.arrival import ArrivalReader
 from streamsched.codec.graph.task import task_from_json
@@ -17,12 +16,13 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.graph.release import node_trigger
 from streamsched.domain.graph.task import TaskTemplate
+from streamsched.domain.json_value import Json
 from streamsched.domain.names import AppRef
 
 
 def app_tasks_from_json(
-    value: object, path: str, app: AppRef, schedules: Sequence[Any], arriving: ArrivalReader
-) -> tuple[tuple[TaskTemplate, ...], list[tuple[Any, str]]]:
+    value: object, path: str, app: AppRef, schedules: Sequence[Json], arriving: ArrivalReader
+) -> tuple[tuple[TaskTemplate, ...], list[tuple[Json, str]]]:
     """The tasks, and the JSON of the schedules of those that are not among `schedules`, with its path. What they wait
     for beside parents is added to `arriving`.
 
@@ -32,8 +32,9 @@ def app_tasks_from_json(
     if value is None:
         return (), []
     fields = Fields(value, path)
-    listed = {each.get("name") for each in schedules if isinstance(each, Mapping)}
-    tasks, implicit = [], []
+    listed = {name for each in schedules if isinstance(each, Mapping) and isinstance(name := each.get("name"), str)}
+    tasks: list[TaskTemplate] = []
+    implicit: list[tuple[Json, str]] = []
     for name in fields.names():
         own = fields.object(name)
         program, policies = own.optional_text("program"), own.optional_object("schedule")

@@ -111,7 +111,8 @@ def stolos_from_json(
             )
         names[name] = plain
     arriving = ArrivalReader(AppRef(DEFAULT_NAMESPACE, "stolos") if app is None else app)
-    tasks, unchecked = [], dict[str, Fields]()
+    tasks: list[StolosTask] = []
+    unchecked: dict[str, Fields] = {}
     for name in document.names():
         fields = document.object(name)
         text = fields.optional_text("job_id") or default_template

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.graph.task import DEFAULT_GROUP
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 
 _PART: Final = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 #: Where an app has what is made of a task, by the name of the task.
@@ -31,7 +31,7 @@ _FIELDS: Final[Mapping[str, Sequence[str]]] = {
 }
 
 
-def given_path(path: str, document: Any, names: Mapping[str, str]) -> str:
+def given_path(path: str, document: Json, names: Mapping[str, str]) -> str:
     """The path in the document of what an error is about: as far as the document has it.
 
     Args:
@@ -39,40 +39,47 @@ def given_path(path: str, document: Any, names: Mapping[str, str]) -> str:
     """
     parts: list[str | int] = [int(n) if n else name or quoted for name, n, quoted in _PART.findall(path)]
     original = {here: there for there, here in names.items()}
-    if len(parts) > 1 and parts[0] in _OF_AN_APP and parts[0] not in document:
+    if len(parts) > 1 and parts[0] in _OF_AN_APP and not _has(document, parts[0]):
         parts = parts[1:]
     if parts and isinstance(parts[0], str):
         parts[0] = original.get(parts[0], parts[0])
     found = "$"
-    value: Any = document
+    value: Json = document
     while parts:
-        part: Any = _find_part(parts[0], value)
-        if part is not None:
+        step = _find_part(parts[0], value)
+        if step is not None:
             parts = parts[1:]
-        elif isinstance(value, Mapping) and DEFAULT_GROUP in value:
-            part = DEFAULT_GROUP
-        elif isinstance(value, list) and len(value) == 1:
-            part = 0
-        elif isinstance(parts[0], int) and isinstance(value, Mapping):
-            parts = parts[1:]
-            continue
-        else:
+        elif (step := _find_only_part(value)) is None:
+            if isinstance(parts[0], int) and isinstance(value, Mapping):
+                parts = parts[1:]
+                continue
             return found
-        found, value = member_path(found, part), value[part]
+        found, value = member_path(found, step[0]), step[1]
     return found
 
 
-def _find_part(part: str | int, value: Any) -> str | int | None:
-    """The part under its name in the document; None when the value has none."""
+def _find_part(part: str | int, value: Json) -> tuple[str | int, Json] | None:
+    """The part under its name in the document, with its value; None when the value has none."""
     if isinstance(part, int):
-        return part if isinstance(value, list) and part < len(value) else None
+        return (part, value[part]) if isinstance(value, list) and part < len(value) else None
     if not isinstance(value, Mapping):
         return None
-    return next((each for each in (part, *_FIELDS.get(part, ())) if each in value), None)
+    return next(((each, value[each]) for each in (part, *_FIELDS.get(part, ())) if each in value), None)
+
+
+def _find_only_part(value: Json) -> tuple[str | int, Json] | None:
+    """The default group of an object, or the only element of a list."""
+    if isinstance(value, Mapping) and DEFAULT_GROUP in value:
+        return DEFAULT_GROUP, value[DEFAULT_GROUP]
+    return (0, value[0]) if isinstance(value, list) and len(value) == 1 else None
+
+
+def _has(document: Json, name: str | int) -> bool:
+    return isinstance(document, Mapping) and name in document
 
 
 @contextmanager
-def given_paths(document: Any, names: Mapping[str, str]) -> Generator[None]:
+def given_paths(document: Json, names: Mapping[str, str]) -> Generator[None]:
     """Within the block, errors have paths of the document that was given, not of what was made of it.
 
     Raises:

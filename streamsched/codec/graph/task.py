@@ -36,7 +36,7 @@ from streamsched.domain.graph.task import (
     ValidIf,
     Values,
 )
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import check_most
 
 #: The field of an entry that names the tasks: ours, and that of a `tasks.json`.
@@ -108,7 +108,7 @@ def groups_from_json(
     fields = Fields(value, path)
     if word in fields.names() or (arriving is not None and arriving.conditions(fields)):
         return (DependencyGroup(DEFAULT_GROUP, (entry(fields),)),)
-    groups = []
+    groups: list[DependencyGroup] = []
     for name in fields.names():
         found, where = fields.required_value(name), fields.path_of(name)
         if isinstance(found, Mapping):
@@ -140,7 +140,7 @@ def _entry(fields: Fields, word: str, arriving: tuple[str, ...], ends: tuple[Par
     return Entry((*names, *arriving), values, job_ids, function, ends)
 
 
-def _read_values(value: object, path: str) -> Values:
+def _read_values(value: Json, path: str) -> Values:
     if isinstance(value, str):
         if value != ALL.value:
             raise DecodeError(path, f'must be a list of values or the text "all" but is {format_value(value)}')
@@ -148,7 +148,7 @@ def _read_values(value: object, path: str) -> Values:
     return _values(value, path)
 
 
-def _values(value: object, path: str) -> tuple[str, ...]:
+def _values(value: Json, path: str) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise DecodeError(path, f"must be a list of values but is {kind(value)}")
     check_most(len(value), MOST_VALUES, path, "values")
@@ -177,7 +177,7 @@ def autofill_from_json(value: object, path: str) -> dict[str, tuple[str, ...]]:
     return {name: _filling(fields.required_value(name), fields.path_of(name)) for name in fields.names()}
 
 
-def _filling(value: object, path: str) -> tuple[str, ...]:
+def _filling(value: Json, path: str) -> tuple[str, ...]:
     if not isinstance(value, str):
         return _values(value, path)
     found = _RANGE.fullmatch(value)

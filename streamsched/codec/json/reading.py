@@ -16,7 +16,7 @@ from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import abridge, add_duration, clamp_instant
 from streamsched.domain.time.duration import parse_duration
 
@@ -102,6 +102,12 @@ def moment_ago(text: str, path: str, now: datetime) -> datetime:
         ) from exc
 
 
+def _text(value: Json, path: str) -> str:
+    if not isinstance(value, str):
+        raise DecodeError(path, f"must be a text but is {kind(value)}")
+    return value
+
+
 class Fields:
     """Reads the fields of one JSON object; `check_all_read` refuses fields that were not read.
 
@@ -113,7 +119,7 @@ class Fields:
     def __init__(self, obj: object, path: str = "$") -> None:
         if not isinstance(obj, Mapping):
             raise DecodeError(path, f"must be an object but is {kind(obj)}")
-        self._object: Mapping[Any, Any] = obj
+        self._object: Mapping[str, Json] = obj
         self._read: set[str] = set()
         self.path = path
 
@@ -125,12 +131,12 @@ class Fields:
         """Refuses a field."""
         raise DecodeError(self.path_of(name), reason)
 
-    def optional_value(self, name: str) -> Any:
+    def optional_value(self, name: str) -> Json:
         """The unchecked value, or None."""
         self._read.add(name)
         return self._object.get(name)
 
-    def required_value(self, name: str) -> Any:
+    def required_value(self, name: str) -> Json:
         """The unchecked value; not None."""
         value = self.optional_value(name)
         if value is None:
@@ -190,16 +196,20 @@ class Fields:
     def optional_instant(self, name: str) -> datetime | None:
         return self.instant(name) if self._has(name) else None
 
-    def list(self, name: str) -> list[tuple[Any, str]]:
+    def list(self, name: str) -> list[tuple[Json, str]]:
         """The elements with their paths, in order."""
         value = self.required_value(name)
         if not isinstance(value, list | tuple):
             self.fail(name, f"must be a list but is {kind(value)}")
         return [(element, member_path(self.path_of(name), index)) for index, element in enumerate(value)]
 
-    def optional_list(self, name: str) -> list[tuple[Any, str]]:
+    def optional_list(self, name: str) -> list[tuple[Json, str]]:
         """The elements with their paths; none when the field is absent."""
         return self.list(name) if self._has(name) else []
+
+    def unchecked_list(self, name: str) -> tuple[Any, ...]:
+        """The elements of a list of which another checks each; none when the field is absent."""
+        return tuple(element for element, _ in self.optional_list(name))
 
     def object(self, name: str) -> Fields:
         """The fields of an object. DecodeError: it is missing, or no object."""
@@ -217,11 +227,7 @@ class Fields:
 
     def text_list(self, name: str) -> tuple[str, ...]:
         """A list of texts; none when the field is absent."""
-        elements = self.optional_list(name)
-        for element, path in elements:
-            if not isinstance(element, str):
-                raise DecodeError(path, f"must be a text but is {kind(element)}")
-        return tuple(element for element, _ in elements)
+        return tuple(_text(element, path) for element, path in self.optional_list(name))
 
     def choice(self, name: str, options: type[_E]) -> _E:
         """A member of an enum, case-insensitive."""
@@ -238,7 +244,7 @@ class Fields:
         """The names of all fields, read or not."""
         return list(self._object)
 
-    def raw(self) -> Mapping[str, Any]:
+    def raw(self) -> Mapping[str, Json]:
         """The object itself."""
         return self._object
 

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 import orjson
 
 from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.domain.json_value import Json
 from streamsched.domain.limits import abridge
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 
@@ -122,7 +123,7 @@ def may_hold_nul(raw: bytes | str) -> bool:
     return _NUL in raw if isinstance(raw, bytes) else _NUL.decode() in raw
 
 
-def _refuse_nul(value: object, path: str) -> None:
+def _refuse_nul(value: Json, path: str) -> None:
     """Refuses texts with NUL, which PostgreSQL cannot store.
 
     Raises:
@@ -145,14 +146,14 @@ def _refuse_nul(value: object, path: str) -> None:
 def mapping(value: object, path: str, field: str = "") -> dict[str, Any]:
     """A JSON object."""
     if type(value) is dict:
-        return value
+        return value  # pyright: ignore[reportUnknownVariableType] - the names of JSON are texts
     raise _refusal(value, path + field, "an object")
 
 
 def sequence(value: object, path: str, field: str = "") -> list[Any]:
     """A JSON list."""
     if type(value) is list:
-        return value
+        return value  # pyright: ignore[reportUnknownVariableType]
     raise _refusal(value, path + field, "a list")
 
 

@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.codec.json.scalar import instant, integer, loads, mapping, name, sequence, text
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import Json
 
 #: Most outputs of one event.
 MOST_OUTPUTS: Final = 10_000
@@ -146,7 +147,7 @@ def _output(value: object, index: int) -> Output:
     """One output; the path is made only for an error, because there may be many."""
     try:
         found = mapping(value, "")
-        symlinks = _facet(_facets(found, ""), "symlinks", "").get("identifiers") or []
+        symlinks: Json = _facet(_facets(found, ""), "symlinks", "").get("identifiers") or []
         sizes = _facet(_facets(found, "", "outputFacets"), "outputStatistics", "", "outputFacets")
         return Output(
             _name(found, ""),

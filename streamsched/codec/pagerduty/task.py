@@ -108,7 +108,8 @@ class Task:
             with prefix_errors("$", key=name):
                 check_task_key(text)
         for name, text in self.data.items():
-            if not isinstance(name, str) or not isinstance(text, str):
+            # Its values may come from a caller of Python.
+            if not isinstance(name, str) or not isinstance(text, str):  # pyright: ignore[reportUnnecessaryIsInstance]
                 raise InvalidError("$.taskData", f"must be an object of texts, but has {format_value({name: text})}")
         self.request()
 

@@ -7,7 +7,7 @@ they are jobs.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from hashlib import sha256
 from typing import Any, Final
 
@@ -61,9 +61,9 @@ def _trim(event: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _program(event: object) -> ProgramRef | None:
+def _program(event: Mapping[str, Any]) -> ProgramRef | None:
     """Of an end of a program; None of another event, or of one that no job can be made of."""
-    if not isinstance(event, dict) or event.get("type") != PROGRAM_STATUS:
+    if event.get("type") != PROGRAM_STATUS:
         return None
     try:
         return ProgramRef.parse(event["data"]["program"])

@@ -38,7 +38,7 @@ def from_json(obj: object, path: str = "$") -> Deadline:
     within, at = fields.optional_text("within"), fields.optional_text("at")
     if at is None and fields.has("timeZone"):
         fields.fail("timeZone", "goes with 'at'")
-    given = {"zone": fields.optional_text("timeZone"), "then": fields.optional_choice("then", OnMiss)}
+    given: dict[str, Any] = {"zone": fields.optional_text("timeZone"), "then": fields.optional_choice("then", OnMiss)}
     program = fields.optional_text("program")
     fields.check_all_read()
     with prefix_errors(path, zone="timeZone"):

@@ -19,6 +19,7 @@ from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.triggers import calendar as calendar_codec
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.expectations.expectation import Expectation, Frequency, SubjectKind, weekdays_of
+from streamsched.domain.json_value import Json
 from streamsched.domain.names import AppRef, DatasetRef, ExpectationRef, ScheduleRef
 from streamsched.domain.time.calendar import WEEKDAYS
 
@@ -126,7 +127,7 @@ def time_from_text(text: str, path: str) -> time | None:
     return time(int(found[1] or 0), int(found[2]))
 
 
-def days_from_json(value: object, every: Frequency, path: str) -> dict[str, Any]:
+def days_from_json(value: Json, every: Frequency, path: str) -> dict[str, Any]:
     """The fields of an expectation that say on which days it is due.
 
     Raises:

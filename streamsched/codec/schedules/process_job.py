@@ -98,8 +98,9 @@ def python_from_json(fields: Fields) -> PythonJob:
 
 def _success_codes(fields: Fields) -> tuple[int, ...]:
     name = "success_codes"
-    check_most(len(fields.optional_list(name)), LARGEST_EXIT_CODE, fields.path_of(name), "exit codes")
-    return tuple(each for each, _ in fields.optional_list(name))
+    codes = fields.unchecked_list(name)
+    check_most(len(codes), LARGEST_EXIT_CODE, fields.path_of(name), "exit codes")
+    return codes
 
 
 def _without_none(**fields: Any) -> dict[str, Any]:

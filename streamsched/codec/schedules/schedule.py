@@ -50,6 +50,7 @@ from streamsched.codec.schedules.secret import optional_template, templates
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.graph.arrival_job import ArrivalJob
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import check_most
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import MOST_IN_APP, AppDefinition
@@ -245,7 +246,7 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
         )
 
 
-def _definitions(fields: Fields, name: str) -> Iterator[tuple[Any, str]]:
+def _definitions(fields: Fields, name: str) -> Iterator[tuple[Json, str]]:
     """The definitions of a list, or of an object from name to definition."""
     if not isinstance(fields.optional_value(name), Mapping):
         yield from fields.optional_list(name)
@@ -258,12 +259,16 @@ def _definitions(fields: Fields, name: str) -> Iterator[tuple[Any, str]]:
         yield {"name": each, **definition.raw()}, definition.path
 
 
-def _with_calendars(definition: Any, named: Mapping[str, Any], path: str) -> Any:
+def _with_calendars(definition: Json, named: Mapping[str, Json], path: str) -> Json:
     """A schedule with the calendars named in its trigger and constraints resolved, or an expectation with its own."""
     if not isinstance(definition, Mapping):
         return definition
-    parts = {name: definition[name] for name in ("trigger", "constraints", "calendar") if name in definition}
-    return {**definition, **calendars.resolve_references(parts, named, path)}
+    resolved = {
+        name: calendars.resolve_member(name, definition[name], named, member_path(path, name))
+        for name in ("trigger", "constraints", "calendar")
+        if name in definition
+    }
+    return {**definition, **resolved}
 
 
 def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule:

@@ -29,6 +29,7 @@ from streamsched.codec.schema.shapes import (
 )
 from streamsched.codec.schema.triggers import TRIGGERS
 from streamsched.domain.graph.job_template import ComponentKind
+from streamsched.domain.json_value import Json
 from streamsched.domain.schedules.app import MOST_IN_APP
 
 #: Where the schema says what it is; it is not fetched.
@@ -143,7 +144,7 @@ def app_file_schema() -> Schema:
     }
 
 
-def _names(schema: object) -> list[str]:
+def _names(schema: Json) -> list[str]:
     match schema:
         case {"$ref": str(target)}:
             return [target.rpartition("/")[2]]

@@ -11,6 +11,7 @@ import orjson
 from streamsched.codec.json.scalar import loads
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import CustomHappened, Event
+from streamsched.domain.json_value import Json
 from streamsched.domain.names import EventName
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.domain.tasks.queue import TopicTarget
@@ -50,7 +51,7 @@ def _members(data: bytes) -> dict[str, str]:
     """Raises:
     DecodeError: the data is no JSON object.
     """
-    content = loads(data or b"{}", "$.data")
+    content: Json = loads(data or b"{}", "$.data")
     if not isinstance(content, dict):
         raise DecodeError("$.data", "must be a JSON object: its members become attributes of the event")
     return {name: value if isinstance(value, str) else orjson.dumps(value).decode() for name, value in content.items()}

@@ -134,7 +134,7 @@ def read_report(body: bytes) -> WorkerReport:
         DecodeError: with the path of the field.
     """
     fields = Fields(parse(body or b"{}"))
-    failed = []
+    failed: list[tuple[int, str]] = []
     for value, path in _read_list(fields, "failed"):
         each = Fields(value, path)
         failed.append((each.integer("delivery"), each.text("reason")))

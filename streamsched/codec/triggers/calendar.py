@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from streamsched.codec.json.reading import Fields, format_value, kind, prefix_errors
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.time.calendar import WEEKDAYS, Calendar
 
 _YEARLY: Final = re.compile(r"([0-9]{2})-([0-9]{2})")
@@ -71,30 +71,33 @@ def field(fields: Fields) -> Calendar | None:
     return from_json(value, fields.path_of(_FIELD))
 
 
-def resolve_references(obj: Any, calendars: Mapping[str, Any], path: str) -> Any:
-    """JSON with references to calendars replaced by their definitions.
+def resolve_member(name: str, value: Json, calendars: Mapping[str, Json], path: str) -> Json:
+    """A member of a definition with references to calendars, at any depth, replaced by their definitions.
 
     Raises:
         DecodeError: there is no such name.
     """
-    match obj:
-        case Mapping():
-            return {name: _resolve(name, value, calendars, member_path(path, str(name))) for name, value in obj.items()}
-        case list() | tuple():
-            return [resolve_references(value, calendars, member_path(path, index)) for index, value in enumerate(obj)]
-        case _:
-            return obj
-
-
-def _resolve(name: str, value: Any, calendars: Mapping[str, Any], path: str) -> Any:
     if name == _MATCH:
         return value
     if name != _FIELD or not isinstance(value, str):
-        return resolve_references(value, calendars, path)
+        return _resolve_value(value, calendars, path)
     if value not in calendars:
         known = ", ".join(sorted(calendars)) or "none"
         raise DecodeError(path, f"is no calendar of this app: {format_value(value)} (known: {known})")
     return calendars[value]
+
+
+def _resolve_value(obj: Json, calendars: Mapping[str, Json], path: str) -> Json:
+    match obj:
+        case Mapping():
+            return {
+                name: resolve_member(name, value, calendars, member_path(path, str(name)))
+                for name, value in obj.items()
+            }
+        case list() | tuple():
+            return [_resolve_value(value, calendars, member_path(path, index)) for index, value in enumerate(obj)]
+        case _:
+            return obj
 
 
 def read_named(fields: Fields) -> dict[str, dict[str, Any]]:

@@ -176,7 +176,9 @@ def _read_each(fields: Fields) -> KnownSet | None:
     inner = fields.optional_object("each")
     if inner is None:
         return None
-    column, values = inner.text("column"), tuple(value for value, _ in inner.list("values"))
+    column = inner.text("column")
+    inner.required_value("values")
+    values = inner.unchecked_list("values")
     inner.check_all_read()
     with prefix_errors(inner.path):
         return KnownSet(column, values)

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 from streamsched.codec.json.reading import Fields, kind, prefix_errors
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.match import ANYTHING, Glob, Match, OneOf, Wanted
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 
 
 def to_json(match: Match) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def _wanted_to_json(wanted: Wanted) -> Any:
             assert_never(wanted)
 
 
-def _read_wanted(value: object, path: str) -> Wanted:
+def _read_wanted(value: Json, path: str) -> Wanted:
     match value:
         case str():
             return OneOf(frozenset({value}))

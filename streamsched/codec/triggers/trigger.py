@@ -26,6 +26,7 @@ from streamsched.codec.triggers import time_leaf as ticks
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.match import Match
+from streamsched.domain.json_value import Json
 from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.domain.triggers.keys.key_value import grain_by_name
 from streamsched.domain.triggers.trigger import (
@@ -176,7 +177,7 @@ def _is_named_by_grain(obj: Mapping[str, Any]) -> bool:
     return obj.get("grain") == grain_by_name(obj["by"])
 
 
-def _drop_field(field: str, obj: Any, where: Callable[[Mapping[str, Any]], bool]) -> Any:
+def _drop_field(field: str, obj: Json, where: Callable[[Mapping[str, Any]], bool]) -> Json:
     """The JSON of a trigger without a field of the triggers in it for which `where` holds."""
     if isinstance(obj, list):
         return [_drop_field(field, each, where) for each in obj]

@@ -7,6 +7,7 @@ from typing import Any
 
 from streamsched.codec.events.native import dumps
 from streamsched.domain.jobs.run_commit import RunCommit
+from streamsched.domain.json_value import Json
 
 
 def stored_member(commit: RunCommit) -> tuple[str, str]:
@@ -25,7 +26,7 @@ def _to_json(commit: RunCommit) -> dict[str, Any]:
     }
 
 
-def commit_views(stored: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+def commit_views(stored: Mapping[str, Json] | None) -> list[Mapping[str, Any]]:
     """The commits of a stored object, oldest first."""
-    found = [each for each in (stored or {}).values() if isinstance(each, dict)]
+    found: list[Mapping[str, Any]] = [each for each in (stored or {}).values() if isinstance(each, dict)]
     return sorted(found, key=lambda each: (str(each.get("at")), str(each.get("commit"))))

@@ -68,7 +68,7 @@ def digest_of(data: bytes) -> Digest:
     read = orjson.loads(data)
     if "events" not in read:
         return Digest((notification_of(read),))
-    kinds = read["kinds"] if read["count"] > 1 else {}
+    kinds: Mapping[str, int] = read["kinds"] if read["count"] > 1 else {}
     return Digest(tuple(notification_of(each) for each in read["events"]), read["count"], kinds)
 
 

@@ -100,6 +100,24 @@ def test_preferences_go_where_what_is_nearer_to_a_run_wins() -> None:
     assert only(found)["schedules"]["one"]["properties"] == {"c": "schedule", "d": "program"}
 
 
+def test_properties_and_defaults_that_are_no_objects_are_refused_where_preferences_would_join_them() -> None:
+    preferences = {
+        ("namespaces", "default", "preferences"): {"a": "namespace"},
+        (*APP, "workflows", "load", "preferences"): {"a": "program"},
+    }
+    odd = on("report", "one") | {"properties": ["a"]}
+    given = {"load": {"type": "bash", "command": "true", "defaults": ["a"]}}
+
+    found = read(answers({**preferences, (*APP, "schedules"): [odd]}), programs=given)
+
+    assert refused(found) == {
+        "namespaces/default/apps/shop/workflows/load": "its program is left out: defaults: must be an object but is a "
+        "list",
+        "namespaces/default/apps/shop/schedules[0].properties": "must be an object but is ['a']; program one is a "
+        "placeholder, which nothing starts: give it a schedule",
+    }
+
+
 @pytest.mark.parametrize(
     ("name", "value", "why"),
     [

@@ -295,6 +295,10 @@ def _changed(**fields: Any) -> dict[str, Any]:
         (_changed(catchUp={"most": 1}), "$.schedules[0].catchUp.most: unknown field"),
         (_changed(properties={"n": 7}), "$.schedules[0].properties.n: must be a text but is a number"),
         (_changed(constraints=[{"type": "CONCURRENCY"}]), "$.schedules[0].constraints[0].maxConcurrency: is missing"),
+        (
+            _changed(name=["hourly"]) | {"tasks": {"load": {"job_id": "{day}"}}},
+            "$.schedules[0].name: must be a text but is a list",
+        ),
         (_changed(enabled=1), "$.schedules[0].enabled: must be true or false but is 1"),
     ],
 )

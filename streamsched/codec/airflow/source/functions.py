@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, is_list
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -57,7 +57,7 @@ def named_choices(function: Function, reader: LiteralReader) -> tuple[tuple[str,
                 except UnreadableError:
                     continue
                 names = [value] if isinstance(value, str) else value
-                if isinstance(names, list) and names and all(isinstance(name, str) for name in names):
+                if is_list(names) and names and all(isinstance(name, str) for name in names):
                     found[tuple(names)] = None
     return tuple(found)
 

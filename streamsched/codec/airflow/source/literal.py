@@ -11,7 +11,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 #: Deepest nesting of an expression, most expressions that one value may need, and most characters of a text.
 _DEEPEST: Final = 50
@@ -61,6 +61,16 @@ class Construction:
     name: str
     positional: tuple[Any, ...]
     named: Mapping[str, Any]
+
+
+def is_list(value: object) -> TypeGuard[list[Any]]:
+    """Whether a value that was read is a list."""
+    return isinstance(value, list)
+
+
+def is_dictionary(value: object) -> TypeGuard[dict[str, Any]]:
+    """Whether a value that was read is a dictionary; all have texts as keys."""
+    return isinstance(value, dict)
 
 
 class LiteralReader:
@@ -178,12 +188,12 @@ class LiteralReader:
         raise UnreadableError(part)
 
     def _element(self, node: ast.expr, owner: Any, index: Any) -> Any:
-        if isinstance(owner, dict) and isinstance(index, str) and index in owner:
+        if is_dictionary(owner) and isinstance(index, str) and index in owner:
             found = owner[index]
             if isinstance(found, UnreadableError):
                 raise found
             return found
-        if isinstance(owner, list) and isinstance(index, int) and -len(owner) <= index < len(owner):
+        if is_list(owner) and isinstance(index, int) and -len(owner) <= index < len(owner):
             return owner[index]
         raise UnreadableError(node)
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, take_apart
 from streamsched.codec.airflow.source.dag_task import DagTask
 from streamsched.codec.airflow.source.keywords import DEFAULTS, ImportTable, Keywords
-from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError
+from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, is_dictionary, is_list
 from streamsched.codec.moving.draft import NoteKind, free_name
 
 #: Most tasks that are made of a DAG; more are counted and refused.
@@ -115,7 +115,7 @@ class TaskMaker:
         if wanted is None:
             return ()
         elements, expanded, unknown = self._elements(making)
-        names = []
+        names: list[str] = []
         for number, element in enumerate(elements):
             task_id = f"{wanted}[{number}]" if expanded else wanted
             name = free_name(f"{wanted}-{number}" if expanded else wanted, self.tasks)
@@ -269,12 +269,12 @@ class TaskMaker:
 
 
 def _is_element(value: object) -> bool:
-    return isinstance(value, dict) and not any(isinstance(each, UnreadableError) for each in value.values())
+    return is_dictionary(value) and not any(isinstance(each, UnreadableError) for each in value.values())
 
 
 def _rows(rows: Any) -> list[_Element] | None:
     """The elements of `expand_kwargs`; None when they are not known."""
-    return list(rows) if isinstance(rows, list) and all(_is_element(each) for each in rows) else None
+    return list(rows) if is_list(rows) and all(_is_element(each) for each in rows) else None
 
 
 def _products(lists: Mapping[str, Any]) -> list[_Element] | None:

@@ -11,7 +11,14 @@ from typing import Any, Final
 from streamsched.codec.airflow.source.calls import GROUP, TASK, MakingCall, decorator_of, take_apart
 from streamsched.codec.airflow.source.dag_task import NO_TASKS, DagTask, TaskSet
 from streamsched.codec.airflow.source.keywords import ImportTable
-from streamsched.codec.airflow.source.literal import LiteralReader, UnreadableError, called_name, source_of
+from streamsched.codec.airflow.source.literal import (
+    LiteralReader,
+    UnreadableError,
+    called_name,
+    is_dictionary,
+    is_list,
+    source_of,
+)
 from streamsched.codec.airflow.source.making import TaskMaker
 from streamsched.codec.airflow.source.task_names import TaskNames
 from streamsched.codec.moving.draft import NoteKind
@@ -146,13 +153,13 @@ class StatementReader:
             match over:
                 case ast.Call(func=ast.Name(id="enumerate"), args=[inner], keywords=[]):
                     found = self._reader.read(inner)
-                    return [list(each) for each in enumerate(found)] if isinstance(found, list) else None
+                    return [list(each) for each in enumerate(found)] if is_list(found) else None
                 case ast.Call(func=ast.Attribute(value=owner, attr="items"), args=[], keywords=[]):
                     found = self._reader.read(owner)
-                    return [list(each) for each in found.items()] if isinstance(found, dict) else None
+                    return [list(each) for each in found.items()] if is_dictionary(found) else None
                 case _:
                     found = self._reader.read(over)
-                    return list(found) if isinstance(found, list | dict) else None
+                    return list(found) if is_list(found) or is_dictionary(found) else None
         except UnreadableError:
             return None
 

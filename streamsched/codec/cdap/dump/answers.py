@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol, cast
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
 
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.json_value import Json
 
 #: Bytes of one answer.
 LARGEST: Final = 64 * 1024 * 1024
@@ -31,7 +33,7 @@ def answer_path(*path: str) -> str:
     return "/".join(each if each.isprintable() and "/" not in each else repr(each) for each in path)[:300]
 
 
-def list_of(answer: Any, path: str) -> list[Any]:
+def list_of(answer: Json, path: str) -> list[Json]:
     """The elements of an answer that is a list; none where there is none.
 
     Raises:
@@ -41,10 +43,10 @@ def list_of(answer: Any, path: str) -> list[Any]:
         return []
     if not isinstance(answer, list):
         raise InvalidError(path, "is not a list")
-    return cast("list[Any]", answer)
+    return answer
 
 
-def object_of(answer: Any, path: str) -> dict[str, Any]:
+def object_of(answer: Json, path: str) -> dict[str, Json]:
     """An answer that is an object; an empty one where there is none.
 
     Raises:
@@ -54,10 +56,10 @@ def object_of(answer: Any, path: str) -> dict[str, Any]:
         return {}
     if not isinstance(answer, dict):
         raise InvalidError(path, "is not an object")
-    return cast("dict[str, Any]", answer)
+    return answer
 
 
-def text_of(found: dict[str, Any], name: str) -> str:
+def text_of(found: Mapping[str, Json], name: str) -> str:
     """A member that is a text; empty otherwise."""
     value = found.get(name)
     return value if isinstance(value, str) else ""

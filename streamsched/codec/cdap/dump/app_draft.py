@@ -15,7 +15,7 @@ from streamsched.codec.cdap.dump.workflow import WorkflowAction, WorkflowTasks, 
 from streamsched.codec.moving.draft import AppDraft, Report, free_name, placeholder
 from streamsched.codec.schedules.schedule import app_from_json
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST_SLOTS
 
 _KINDS_OF_ACTIONS: Final = {"SPARK": CdapKind.SPARK, "MAPREDUCE": CdapKind.MAPREDUCE}
@@ -37,7 +37,7 @@ class CdapAppDraft:
     names: CdapNames
     report: Report
     jars: str
-    given: Mapping[str, Any]
+    given: Mapping[str, Json]
     awaited: set[tuple[str, str, str]]
     preferences: Mapping[str, Mapping[str, str]]
     namespace_preferences: Mapping[str, str]
@@ -76,8 +76,9 @@ class CdapAppDraft:
             if isinstance(found, dict) and name not in self._graphs:
                 lost = overridden_preferences(self.preferences.get(name, {}), self.namespace_preferences)
                 more = {key: value for key, value in lost.items() if key not in properties_of(found)}
-                if more:
-                    found["properties"] = {**(found.get("properties") or {}), **more}
+                given = found.get("properties") or {}
+                if more and isinstance(given, Mapping):
+                    found = {**found, "properties": {**given, **more}}
                     self.report.differs(
                         member_path(path, "properties"),
                         f"has also {', '.join(sorted(more))[:200]} of program {name}, which the preferences of the "
@@ -110,7 +111,7 @@ class CdapAppDraft:
     def _name(self, program: CdapProgram) -> str:
         return self.names.programs[self.app.id, program.kind, program.name]
 
-    def _is_given(self, name: str) -> Mapping[str, Any] | None:
+    def _is_given(self, name: str) -> Mapping[str, Json] | None:
         found = self.given.get(f"{self.draft.ref.app}.{name}", self.given.get(name))
         return found if isinstance(found, Mapping) else None
 
@@ -123,8 +124,9 @@ class CdapAppDraft:
         given = self._is_given(name)
         body = dict(read.program if given is None else given)
         arguments = dict(self.preferences.get(name, {}))
-        if arguments:
-            body["defaults"] = {**arguments, **body.get("defaults", {})}
+        defaults = body.get("defaults") or {}
+        if arguments and isinstance(defaults, Mapping):
+            body["defaults"] = {**arguments, **defaults}
         before = len(self.report.notes)
         if self.draft.add_program(name, body, program.path) != name:
             del self.report.notes[before + 1 :]
@@ -248,6 +250,6 @@ def _by_hand(app: str, name: str) -> dict[str, Any]:
     }
 
 
-def _schedule_name(schedule: Any) -> str:
+def _schedule_name(schedule: Json) -> str:
     name = schedule.get("name") if isinstance(schedule, dict) else None
     return name if isinstance(name, str) else ""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from streamsched.codec.cdap.dump.answers import CdapAnswers, answer_path, list_of, object_of, text_of
 from streamsched.codec.cdap.dump.programs import KINDS, REFUSED_KINDS, Artifact, CdapKind
 from streamsched.codec.cdap.dump.workflow import WorkflowError, WorkflowNode, nodes_of
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 
 #: Levels of JSON in a trigger below which its programs are not looked for.
 DEEPEST_TRIGGER: Final = 150
@@ -24,7 +24,7 @@ class CdapProgram:
     kind: CdapKind
     name: str
     path: str
-    specification: Mapping[str, Any]
+    specification: Mapping[str, Json]
     nodes: tuple[WorkflowNode, ...] | None = None
 
 
@@ -43,7 +43,7 @@ class CdapApplication:
     path: str
     artifact: Artifact = field(default_factory=Artifact)
     programs: list[CdapProgram] = field(default_factory=list[CdapProgram])
-    schedules: list[tuple[Any, str]] = field(default_factory=list[tuple[Any, str]])
+    schedules: list[tuple[Json, str]] = field(default_factory=list[tuple[Json, str]])
 
     @property
     def id(self) -> tuple[str, str]:
@@ -64,7 +64,7 @@ def read_application(
     """
     at = ("namespaces", namespace, "apps", name)
     app = CdapApplication(namespace, name, answer_path(*at))
-    detail: dict[str, Any] = {}
+    detail: Mapping[str, Json] = {}
     try:
         detail = object_of(answers.read(*at), app.path)
     except InvalidError as exc:
@@ -89,22 +89,20 @@ def read_application(
     return app
 
 
-def _owner(schedule: Any) -> Any:
-    return cast("dict[str, Any]", schedule).get("application") if isinstance(schedule, dict) else None
+def _owner(schedule: Json) -> Json:
+    return schedule.get("application") if isinstance(schedule, dict) else None
 
 
-def _members(detail: dict[str, Any], name: str, path: str, report: Report) -> Iterator[tuple[Any, str]]:
+def _members(detail: Mapping[str, Json], name: str, path: str, report: Report) -> Iterator[tuple[Json, str]]:
     found = detail.get(name)
     if found is not None and not isinstance(found, list):
         report.cannot(member_path(path, name), "is not a list")
     elif found is not None:
-        yield from (
-            (each, member_path(member_path(path, name), at)) for at, each in enumerate(cast("list[Any]", found))
-        )
+        yield from ((each, member_path(member_path(path, name), at)) for at, each in enumerate(found))
 
 
-def _program(answers: CdapAnswers, app: CdapApplication, given: Any, path: str, report: Report) -> CdapProgram | None:
-    found = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+def _program(answers: CdapAnswers, app: CdapApplication, given: Json, path: str, report: Report) -> CdapProgram | None:
+    found = given if isinstance(given, dict) else {}
     name, kind = text_of(found, "name"), text_of(found, "type").lower().replace("_", "")
     if not name:
         report.cannot(path, "a program without a name")
@@ -115,7 +113,7 @@ def _program(answers: CdapAnswers, app: CdapApplication, given: Any, path: str, 
         return None
     at = ("namespaces", app.namespace, "apps", app.name, KINDS[kind].value, name)
     where, nodes = answer_path(*at), None
-    specification: dict[str, Any] = {}
+    specification: Mapping[str, Json] = {}
     try:
         specification = object_of(answers.read(*at), where)
         if KINDS[kind] is CdapKind.WORKFLOW:
@@ -127,11 +125,11 @@ def _program(answers: CdapAnswers, app: CdapApplication, given: Any, path: str, 
     return CdapProgram(KINDS[kind], name, where, specification, nodes)
 
 
-def _note_rest(detail: dict[str, Any], path: str, report: Report) -> None:
+def _note_rest(detail: Mapping[str, Json], path: str, report: Report) -> None:
     for name in ("datasets", "streams"):
         found = detail.get(name)
         if found:
-            count = len(cast("list[Any]", found)) if isinstance(found, list) else 1
+            count = len(found) if isinstance(found, list) else 1
             report.differs(
                 member_path(path, name), f"{count} {name} are not made: their commits announce themselves by events"
             )
@@ -147,10 +145,10 @@ def awaited_programs(app: CdapApplication) -> Iterator[tuple[str, str, str]]:
         for found in statuses(schedule):
             program = found.get("programId")
             if isinstance(program, dict):
-                yield program_id(cast("dict[str, Any]", program), app)
+                yield program_id(program, app)
 
 
-def program_id(program: Mapping[str, Any], app: CdapApplication) -> tuple[str, str, str]:
+def program_id(program: Mapping[str, Json], app: CdapApplication) -> tuple[str, str, str]:
     """Whom a `programId` in a schedule of `app` names."""
     given = (program.get("namespace"), program.get("application"), program.get("program"))
     parts = [
@@ -159,17 +157,16 @@ def program_id(program: Mapping[str, Any], app: CdapApplication) -> tuple[str, s
     return parts[0], parts[1], parts[2]
 
 
-def statuses(value: Any, depth: int = 0) -> Iterator[dict[str, Any]]:
+def statuses(value: Json, depth: int = 0) -> Iterator[Mapping[str, Json]]:
     """The triggers on the ends of programs in a value, at any depth that a trigger may have."""
     if depth > DEEPEST_TRIGGER:
         return
     if isinstance(value, dict):
-        found = cast("dict[str, Any]", value)
-        if str(found.get("type", "")).upper() == "PROGRAM_STATUS":
-            yield found
+        if str(value.get("type", "")).upper() == "PROGRAM_STATUS":
+            yield value
         else:
-            for each in found.values():
+            for each in value.values():
                 yield from statuses(each, depth + 1)
     elif isinstance(value, list):
-        for each in cast("list[Any]", value):
+        for each in value:
             yield from statuses(each, depth + 1)

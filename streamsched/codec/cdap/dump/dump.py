@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from streamsched.codec.cdap.bulk import ZONE
 from streamsched.codec.cdap.dump.answers import CdapAnswers, answer_path, list_of, text_of
@@ -123,7 +123,7 @@ class _DumpReader:
             raise DecodeError("namespaces", "there is no such answer: is it a CDAP, or a folder of its answers?")
         found: list[str] = []
         for index, each in enumerate(list_of(answer, "namespaces")):
-            name = text_of(cast("dict[str, Any]", each), "name") if isinstance(each, dict) else ""
+            name = text_of(each, "name") if isinstance(each, dict) else ""
             try:
                 check_namespace(name)
                 found.append(name)

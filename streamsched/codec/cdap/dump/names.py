@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Final
 
 from streamsched.codec.cdap.bulk import IGNORED_MEMBERS
 from streamsched.codec.cdap.dump.answers import text_of
@@ -17,6 +17,7 @@ from streamsched.codec.cdap.dump.application import DEEPEST_TRIGGER, CdapApplica
 from streamsched.codec.cdap.dump.programs import KINDS, CdapKind
 from streamsched.codec.moving.draft import Report, free_name
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.json_value import Json
 from streamsched.domain.limits import LONGEST_NAME
 from streamsched.domain.names import AppRef, ProgramRef
 
@@ -67,38 +68,44 @@ class CdapNames:
         kinds: Iterable[CdapKind] = CdapKind if wanted is None else (wanted, *CdapKind)
         return next((found for each in kinds if (found := self.programs.get((app, each, name))) is not None), name)
 
-    def schedule(self, item: Any, app: CdapApplication, path: str, report: Report) -> Any:
+    def schedule(self, item: Json, app: CdapApplication, path: str, report: Report) -> Json:
         """The JSON of a schedule with the names here."""
         if not isinstance(item, dict):
             return item
-        found = {name: value for name, value in cast("dict[str, Any]", item).items() if name not in IGNORED_MEMBERS}
+        found = {name: value for name, value in item.items() if name not in IGNORED_MEMBERS}
         ref = self.apps[app.id]
         found |= {"application": ref.app, "namespace": ref.namespace}
         if isinstance(program := found.get("program"), dict):
-            given = cast("dict[str, Any]", program)
-            name = text_of(given, "programName")
+            name = text_of(program, "programName")
             if name:
-                found["program"] = {**given, "programName": self.program(app.id, text_of(given, "programType"), name)}
+                found["program"] = {
+                    **program,
+                    "programName": self.program(app.id, text_of(program, "programType"), name),
+                }
         if "trigger" in found:
             found["trigger"] = self._trigger(found["trigger"], app, path, report)
         return found
 
-    def _trigger(self, value: Any, app: CdapApplication, path: str, report: Report, depth: int = 0) -> Any:
+    def _trigger(self, value: Json, app: CdapApplication, path: str, report: Report, depth: int = 0) -> Json:
         if depth > DEEPEST_TRIGGER:
             return value
         if isinstance(value, list):
-            return [self._trigger(each, app, path, report, depth + 1) for each in cast("list[Any]", value)]
+            return [self._trigger(each, app, path, report, depth + 1) for each in value]
         if not isinstance(value, dict):
             return value
-        found = cast("dict[str, Any]", value)
-        if str(found.get("type", "")).upper() != "PROGRAM_STATUS":
-            return {name: self._trigger(each, app, path, report, depth + 1) for name, each in found.items()}
-        if not isinstance(found.get("programId"), dict):
-            return found
-        return self._status(found, app, path, report)
+        if str(value.get("type", "")).upper() != "PROGRAM_STATUS":
+            return {name: self._trigger(each, app, path, report, depth + 1) for name, each in value.items()}
+        program = value.get("programId")
+        return self._status(value, program, app, path, report) if isinstance(program, dict) else value
 
-    def _status(self, trigger: dict[str, Any], app: CdapApplication, path: str, report: Report) -> dict[str, Any]:
-        program = cast("dict[str, Any]", trigger["programId"])
+    def _status(
+        self,
+        trigger: Mapping[str, Json],
+        program: Mapping[str, Json],
+        app: CdapApplication,
+        path: str,
+        report: Report,
+    ) -> Json:
         whom = program_id(program, app)
         owner = self.apps.get(whom[:2])
         if owner is None:
@@ -110,7 +117,7 @@ class CdapNames:
         listed = trigger.get("programStatuses")
         if ends is None or not isinstance(listed, list):
             return {**trigger, "programId": here}
-        wanted = {str(each).upper() for each in cast("list[Any]", listed)}
+        wanted = {str(each).upper() for each in listed}
         programs = [ends[0]] * (_COMPLETED in wanted) + [ends[1]] * bool(wanted - {_COMPLETED})
         report.differs(
             path,
@@ -122,28 +129,28 @@ class CdapNames:
         return leaves[0] if len(leaves) == 1 else {"type": "OR", "triggers": leaves}
 
 
-def properties_of(schedule: Any) -> Mapping[str, str]:
+def properties_of(schedule: Json) -> Mapping[str, str]:
     """The properties of a schedule that are texts."""
-    found = cast("dict[str, Any]", schedule).get("properties") if isinstance(schedule, dict) else None
+    found = schedule.get("properties") if isinstance(schedule, dict) else None
     if not isinstance(found, dict):
         return {}
-    return {name: value for name, value in cast("dict[str, Any]", found).items() if isinstance(value, str)}
+    return {name: value for name, value in found.items() if isinstance(value, str)}
 
 
-def starts(schedule: Any) -> str:
+def starts(schedule: Json) -> str:
     """The name of the program that a schedule starts; empty where it names none."""
-    found = cast("dict[str, Any]", schedule).get("program") if isinstance(schedule, dict) else None
-    return text_of(cast("dict[str, Any]", found), "programName") if isinstance(found, dict) else ""
+    found = schedule.get("program") if isinstance(schedule, dict) else None
+    return text_of(found, "programName") if isinstance(found, dict) else ""
 
 
-def concurrency_of(schedule: Any) -> int | None:
+def concurrency_of(schedule: Json) -> int | None:
     """The number of runs at a time that a schedule permits; None: any."""
-    found = cast("dict[str, Any]", schedule).get("constraints") if isinstance(schedule, dict) else None
-    listed = cast("list[Any]", found) if isinstance(found, list) else []
+    found = schedule.get("constraints") if isinstance(schedule, dict) else None
+    listed = found if isinstance(found, list) else []
     limits = [
         each.get("maxConcurrency")
         for each in listed
-        if isinstance(each, dict) and str(cast("dict[str, Any]", each).get("type", "")).upper() == "CONCURRENCY"
+        if isinstance(each, dict) and str(each.get("type", "")).upper() == "CONCURRENCY"
     ]
     return min((each for each in limits if isinstance(each, int) and not isinstance(each, bool)), default=None)
 

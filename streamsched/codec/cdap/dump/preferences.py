@@ -8,11 +8,11 @@ default. Where both name an argument, the value of the program is a property of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST_PARTS
 from streamsched.domain.schedules.preferences import LONGEST_PREFERENCES, check_preferences
 
@@ -21,7 +21,7 @@ _OF_CDAP: Final = "system."
 _MACRO: Final = "${"
 
 
-def preferences_of(answer: Any, path: str, report: Report) -> dict[str, str]:
+def preferences_of(answer: Json, path: str, report: Report) -> dict[str, str]:
     """The preferences that can be arguments of runs here; a row for each of the others."""
     if answer is None:
         return {}
@@ -31,6 +31,9 @@ def preferences_of(answer: Any, path: str, report: Report) -> dict[str, str]:
     taken: dict[str, str] = {}
     room = LONGEST_PREFERENCES
     for name, value in answer.items():
+        if not isinstance(value, str):
+            report.cannot(member_path(path, name[:60]), "the preference is no text")
+            continue
         why = _refusal_reason(name, value)
         if not why and (len(taken) >= MOST_PARTS or len(name) + len(value) > room):
             why = f"is more than fits: {MOST_PARTS} names, {LONGEST_PREFERENCES} characters together"
@@ -46,9 +49,7 @@ def preferences_of(answer: Any, path: str, report: Report) -> dict[str, str]:
     return taken
 
 
-def _refusal_reason(name: str, value: Any) -> str:
-    if not isinstance(value, str):
-        return "is no text"
+def _refusal_reason(name: str, value: str) -> str:
     if name.startswith(_OF_CDAP):
         return "is a setting of CDAP itself, such as a profile or a size: see `streamsched profile set`"
     try:

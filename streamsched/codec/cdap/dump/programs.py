@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from streamsched.codec.cdap.dump.answers import text_of
 from streamsched.codec.moving.draft import placeholder
+from streamsched.domain.json_value import Json
 from streamsched.domain.programs.spark_needs import LEAST_MEMORY, MOST_CORES, is_class_name
 
 _MEBIBYTE: Final = 2**20
@@ -67,7 +68,7 @@ class Artifact:
     system: bool = False
 
     @classmethod
-    def read(cls, detail: Mapping[str, Any]) -> Artifact:
+    def read(cls, detail: Mapping[str, Json]) -> Artifact:
         """That of an application's detail; an empty one where it names none."""
         found = detail.get("artifact")
         if not isinstance(found, dict):
@@ -102,7 +103,7 @@ class ReadProgram:
 
 
 def program_of(
-    kind: CdapKind, name: str, specification: Mapping[str, Any], artifact: Artifact, jars: str
+    kind: CdapKind, name: str, specification: Mapping[str, Json], artifact: Artifact, jars: str
 ) -> ReadProgram:
     """The program of a specification. `jars`: the folder or URL where the jars are."""
     spark = kind is CdapKind.SPARK
@@ -122,7 +123,7 @@ def program_of(
     return _spark(specification, given, jar) if spark else _mapreduce(specification, given, jar)
 
 
-def _spark(specification: Mapping[str, Any], main: str, jar: str) -> ReadProgram:
+def _spark(specification: Mapping[str, Json], main: str, jar: str) -> ReadProgram:
     parts: dict[str, str] = {}
     driver = _size(specification, "driverResources", parts)
     executors = _size(specification, "executorResources", parts)
@@ -139,7 +140,7 @@ def _spark(specification: Mapping[str, Any], main: str, jar: str) -> ReadProgram
     )
 
 
-def _mapreduce(specification: Mapping[str, Any], main: str, jar: str) -> ReadProgram:
+def _mapreduce(specification: Mapping[str, Json], main: str, jar: str) -> ReadProgram:
     parts: dict[str, str] = {}
     settings: list[str] = []
     for member, setting in (("mapperResources", "map"), ("reducerResources", "reduce")):
@@ -159,12 +160,12 @@ def _mapreduce(specification: Mapping[str, Any], main: str, jar: str) -> ReadPro
     return ReadProgram({"type": "bash", "command": command}, about, parts=parts)
 
 
-def _note_properties(specification: Mapping[str, Any], parts: dict[str, str]) -> None:
+def _note_properties(specification: Mapping[str, Json], parts: dict[str, str]) -> None:
     if specification.get(_CONF):
         parts[_CONF] = "are for the program to have, as `defaults`, where it reads them"
 
 
-def _size(specification: Mapping[str, Any], member: str, parts: dict[str, str]) -> dict[str, Any]:
+def _size(specification: Mapping[str, Json], member: str, parts: dict[str, str]) -> dict[str, Any]:
     """Cores and memory of a driver or of executors."""
     found = specification.get(member)
     if not isinstance(found, dict):
@@ -180,8 +181,7 @@ def _size(specification: Mapping[str, Any], member: str, parts: dict[str, str]) 
     return size
 
 
-def _memory_mb(specification: Mapping[str, Any], member: str) -> int | None:
+def _memory_mb(specification: Mapping[str, Json], member: str) -> int | None:
     found = specification.get(member)
     memory = found.get("memoryMB") if isinstance(found, dict) else None
-    fits = isinstance(memory, int) and not isinstance(memory, bool) and 0 < memory < 2**30
-    return memory if fits else None
+    return memory if isinstance(memory, int) and not isinstance(memory, bool) and 0 < memory < 2**30 else None

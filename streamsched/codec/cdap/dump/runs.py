@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, Final, cast
+from typing import Final
 
 import orjson
 
@@ -19,6 +19,7 @@ from streamsched.codec.moving.draft import Report
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.imported_run import ImportedRun
 from streamsched.domain.jobs.run import RunState
+from streamsched.domain.json_value import Json
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.arguments import check_texts
 
@@ -38,7 +39,7 @@ _ODD: Final = re.compile(r"[^A-Za-z0-9_-]+")
 _LATEST_S: Final = 253_402_300_799
 
 
-def runs_of(answer: Any, program: ProgramRef, path: str, report: Report, *, most: int) -> list[ImportedRun]:
+def runs_of(answer: Json, program: ProgramRef, path: str, report: Report, *, most: int) -> list[ImportedRun]:
     """The newest runs that have ended, the newest first; a row for each reason why others are left out."""
     if answer is None:
         return []
@@ -48,7 +49,7 @@ def runs_of(answer: Any, program: ProgramRef, path: str, report: Report, *, most
     found: dict[str, ImportedRun] = {}
     reasons: Counter[str] = Counter()
     bare: Counter[str] = Counter()
-    for record in cast("list[Any]", answer):
+    for record in answer:
         try:
             run, lost = _run(record, program)
         except InvalidError as exc:
@@ -71,15 +72,14 @@ def runs_of(answer: Any, program: ProgramRef, path: str, report: Report, *, most
     return newest[:most]
 
 
-def _run(record: Any, program: ProgramRef) -> tuple[ImportedRun, str]:
+def _run(found: Json, program: ProgramRef) -> tuple[ImportedRun, str]:
     """The run, and why it lacks its arguments; empty: it has them.
 
     Raises:
         InvalidError: it has not ended, or is not understood; the reason is the same for all runs of its kind.
     """
-    if not isinstance(record, dict):
+    if not isinstance(found, dict):
         raise InvalidError("$", "they are not objects")
-    found = cast("dict[str, Any]", record)
     status, name = text_of(found, "status").upper(), text_of(found, "runid")
     if status in _ACTIVE:
         raise InvalidError("$", "they have not ended")
@@ -97,7 +97,7 @@ def _run(record: Any, program: ProgramRef) -> tuple[ImportedRun, str]:
     return ImportedRun(program, id_, _STATES[status], created, started, ended, arguments, reason), lost
 
 
-def _instant(record: Mapping[str, Any], name: str) -> datetime | None:
+def _instant(record: Mapping[str, Json], name: str) -> datetime | None:
     seconds = record.get(name)
     if seconds is None:
         return None
@@ -106,19 +106,19 @@ def _instant(record: Mapping[str, Any], name: str) -> datetime | None:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _arguments(record: Mapping[str, Any]) -> tuple[dict[str, str], str]:
+def _arguments(record: Mapping[str, Json]) -> tuple[dict[str, str], str]:
     """The arguments of a run, or why there are none."""
     properties = record.get("properties")
-    text = text_of(cast("dict[str, Any]", properties), "runtimeArgs") if isinstance(properties, dict) else ""
+    text = text_of(properties, "runtimeArgs") if isinstance(properties, dict) else ""
     if not text:
         return {}, ""
     try:
-        given = orjson.loads(text)
+        given: Json = orjson.loads(text)
     except orjson.JSONDecodeError:
         return {}, "their `runtimeArgs` are no JSON"
     if not isinstance(given, dict):
         return {}, "their `runtimeArgs` are no object"
-    arguments = {name: value for name, value in cast("dict[str, Any]", given).items() if isinstance(value, str)}
+    arguments = {name: value for name, value in given.items() if isinstance(value, str)}
     try:
         check_texts(arguments, "$", "arguments")
     except InvalidError:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from streamsched.codec.cdap.dump.answers import text_of
 from streamsched.codec.moving.draft import free_name, placeholder
 from streamsched.domain.graph.job_template import INSTANT
 from streamsched.domain.graph.task import MOST_TASKS
-from streamsched.domain.json_value import member_path
+from streamsched.domain.json_value import Json, member_path
 
 #: The component of job ids: when the workflow was due.
 _DUE: Final = "workflow_due"
@@ -67,7 +67,7 @@ class WorkflowCondition:
 WorkflowNode = WorkflowAction | WorkflowFork | WorkflowCondition
 
 
-def nodes_of(answer: Any, path: str) -> tuple[WorkflowNode, ...]:
+def nodes_of(answer: Json, path: str) -> tuple[WorkflowNode, ...]:
     """The nodes of a specification.
 
     Raises:
@@ -98,23 +98,22 @@ def _flatten(nodes: Sequence[WorkflowNode]) -> Iterator[WorkflowAction | Workflo
                 yield node
 
 
-def _nodes(answer: Any, path: str, depth: int) -> tuple[WorkflowNode, ...]:
+def _nodes(answer: Json, path: str, depth: int) -> tuple[WorkflowNode, ...]:
     if depth > _DEEPEST:
         raise WorkflowError(path[:300], f"has forks and conditions more than {_DEEPEST} deep")
     if not isinstance(answer, list):
         raise WorkflowError(path, "is no list of nodes")
-    return tuple(_node(each, member_path(path, index), depth) for index, each in enumerate(cast("list[Any]", answer)))
+    return tuple(_node(each, member_path(path, index), depth) for index, each in enumerate(answer))
 
 
-def _node(answer: Any, path: str, depth: int) -> WorkflowNode:
-    if not isinstance(answer, dict):
+def _node(found: Json, path: str, depth: int) -> WorkflowNode:
+    if not isinstance(found, dict):
         raise WorkflowError(path, "is no object")
-    found = cast("dict[str, Any]", answer)
     node, kind = text_of(found, "nodeId"), text_of(found, "nodeType").upper()
     match kind:
         case "ACTION":
             program = found.get("program")
-            given = cast("dict[str, Any]", program) if isinstance(program, dict) else {}
+            given = program if isinstance(program, dict) else {}
             name = text_of(given, "programName")
             return WorkflowAction(node or name or "action", text_of(given, "programType").upper(), name, path)
         case "FORK":
@@ -123,10 +122,7 @@ def _node(answer: Any, path: str, depth: int) -> WorkflowNode:
                 raise WorkflowError(member_path(path, "branches"), "is no list")
             where = member_path(path, "branches")
             return WorkflowFork(
-                tuple(
-                    _nodes(each, member_path(where, index), depth + 1)
-                    for index, each in enumerate(cast("list[Any]", branches))
-                )
+                tuple(_nodes(each, member_path(where, index), depth + 1) for index, each in enumerate(branches))
             )
         case "CONDITION":
             either = (found.get("ifBranch") or [], found.get("elseBranch") or [])

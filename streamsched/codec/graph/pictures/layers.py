@@ -46,9 +46,9 @@ def layout(widths: Sequence[float], arrows: Sequence[tuple[int, int]]) -> Layere
         level[box] = max((level[parent] + 1 for parent in above[box]), default=0)
     sizes = list(widths)
     long = sum(level[child] - level[parent] - 1 for parent, child in arrows) > MOST_POINTS
-    paths = []
+    paths: list[tuple[int, ...]] = []
     for parent, child in arrows:
-        points = []
+        points: list[int] = []
         for between in () if long else range(level[parent] + 1, level[child]):
             points.append(len(sizes))
             level[len(sizes)] = between

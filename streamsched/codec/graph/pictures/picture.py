@@ -82,7 +82,7 @@ def template_picture(title: str, graph: Graph) -> Picture:
     """The tasks of a graph with their templates."""
     index = {name: number for number, name in enumerate(graph.order)}
     boxes = tuple(_template_box(graph.task(name)) for name in graph.order[:MOST_BOXES])
-    arrows = []
+    arrows: list[Arrow] = []
     for child in graph.order[:MOST_BOXES]:
         groups: dict[str, dict[str, None]] = {}
         for group in graph.task(child).groups:
