@@ -206,12 +206,9 @@ def test_the_end_of_a_log_is_its_last_lines(tmp_path: Path, log: bytes, tail: st
     assert log_tail(tmp_path / "none") == ""
 
 
-def test_a_note_has_the_end_of_the_log_and_one_of_the_release_before_none(tmp_path: Path) -> None:
+def test_a_note_has_the_end_of_the_log(tmp_path: Path) -> None:
     files = RunFiles(tmp_path, "r")
     files.make_folders()
     ending = RunEnd(RunState.FAILED, "no", NOW, 1, "a\nb")
     write_note(files, ending)
     assert read_note(files) == ending
-
-    files.note.write_bytes(orjson.dumps({"state": "FAILED", "reason": "no", "at": NOW, "exit_code": 1}))
-    assert read_note(files) == RunEnd(RunState.FAILED, "no", NOW, 1)
