@@ -27,7 +27,7 @@ _QUEUE = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9_.-]*")
 
 def _check(pattern: re.Pattern[str], kind: str, text: str) -> None:
     if not pattern.fullmatch(text):
-        raise InvalidError("$", f"{kind} name '{text}' may only hold {pattern.pattern[:-1]}, and something of it")
+        raise InvalidError("$", f"{kind} name '{text}' must be one or more of {pattern.pattern[:-1]}")
 
 
 def check_queue_name(name: object, path: str = "$") -> None:

@@ -52,7 +52,7 @@ from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import check_most
-from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef
+from streamsched.domain.names import DEFAULT_NAMESPACE, AppRef, EventName, ProgramRef, ScheduleRef, check_namespace
 from streamsched.domain.schedules.app import MOST_IN_APP, AppDefinition
 from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
 from streamsched.domain.schedules.schedule import (
@@ -211,7 +211,9 @@ def app_from_json(obj: object, path: str = "$") -> AppDefinition:
     fields = Fields(obj, path)
     name = fields.text("application")
     namespace = fields.optional_text("namespace") or DEFAULT_NAMESPACE
-    with prefix_errors(path):
+    with prefix_errors(fields.path_of("namespace")):
+        check_namespace(namespace)
+    with prefix_errors(fields.path_of("application")):
         ref = AppRef(namespace, name)
     for member, most in MOST_IN_APP.items():
         if isinstance(found := fields.optional_value(member), Mapping | list):
@@ -274,7 +276,9 @@ def _with_calendars(definition: Json, named: Mapping[str, Json], path: str) -> J
 def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule:
     ref = _ref(fields, ScheduleRef, app)
     owner = ref.owner
-    timeout = fields.optional_text("timeout")
+    timeout = (
+        None if (given := fields.optional_text("timeout")) is None else parse_duration(given, fields.path_of("timeout"))
+    )
     program = _started_program(fields, owner)
     trigger = trigger_codec.from_json(
         fields.required_value("trigger"), fields.path_of("trigger"), app=owner, distinct=distinct
@@ -290,7 +294,7 @@ def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule
             constraints=usual_constraints(trigger, constraints) if distinct else constraints,
             properties=properties,
             description=fields.optional_text("description") or "",
-            timeout=None if timeout is None else parse_duration(timeout, fields.path_of("timeout")),
+            timeout=timeout,
             **policies,
         )
 

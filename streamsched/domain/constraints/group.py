@@ -103,6 +103,4 @@ def check_group_name(name: str, path: str) -> None:
     """
     check_most(len(name), LONGEST_NAME, path, "characters")
     if not _NAME.fullmatch(name):
-        raise InvalidDefinitionError(
-            path, f"group name '{name}' may only hold {_NAME.pattern[:-1]}, and something of it"
-        )
+        raise InvalidDefinitionError(path, f"group name '{name}' must be one or more of {_NAME.pattern[:-1]}")

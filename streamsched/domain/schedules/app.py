@@ -83,8 +83,9 @@ class AppDefinition:
             _check_keys(schedule, index)
             path, named = f"$.schedules[{index}]", f"schedule '{schedule.ref.name}'"
             if schedule.program not in known:
+                names = ", ".join(sorted(program.name for program in known)) or "none"
                 raise InvalidDefinitionError(
-                    f"{path}.program", f"{named} starts unknown program '{schedule.program.name}'"
+                    f"{path}.program", f"{named} starts unknown program '{schedule.program.name}' (known: {names})"
                 )
             for number, deadline in enumerate(schedule.deadlines):
                 if deadline.program is not None and deadline.program not in {ref.name for ref in known}:

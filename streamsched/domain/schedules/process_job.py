@@ -70,6 +70,8 @@ class SparkJob:
                 raise InvalidDefinitionError(
                     "$.pymodule", f"must be a module such as tasks.flow but is {abridge(self.module)}"
                 )
+        elif not self.main:
+            raise InvalidDefinitionError("$.main", "must be a Python file or a jar but is empty")
         elif self.env_from_os:
             raise InvalidDefinitionError("$.env_from_os", "is for a pymodule; the driver has these variables anyhow")
         _check_environment(self.env, self.env_from_os, self.needs.secret_env)

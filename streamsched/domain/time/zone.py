@@ -43,7 +43,8 @@ def check_zone(zone: str, path: str) -> None:
         InvalidDefinitionError: the zone is unknown; there is no fallback to GMT.
     """
     if zone not in zone_names():
-        near = get_close_matches(zone, sorted(zone_names()), n=1)
+        places = (name for name in sorted(zone_names()) if "/" in name)  # EST is not what CEST means
+        near = get_close_matches(zone, places, n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ""
         raise InvalidDefinitionError(path, f"'{zone}' is no IANA time zone{hint}")
 

@@ -168,7 +168,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
         ({"type": "LOAD", "cluster": "m", "freeCores": {"enter": 1, "exit": 2}}, "$.freeCores.leave: is missing"),
         ({"type": "LOAD", "cluster": "m", "running": {"enter": 2, "leave": 1}}, "$.running: must not shut below 2"),
         ({"type": "PLUGIN", "name": "quiet", "config": 1}, "$.config: must be an object"),
-        ({"type": "POOL", "pool": "a b", "size": 1}, "$.pool: group name 'a b' may only hold"),
+        ({"type": "POOL", "pool": "a b", "size": 1}, "$.pool: group name 'a b' must be one or more of"),
         (
             {"type": "POOL", "pool": "p", "size": 1, "priority": 1001},
             "$.priority: must be from -1000 to 1000",
@@ -179,7 +179,7 @@ RANGE = {"type": "TIME_RANGE", "startTime": "22:00", "endTime": "06:00"}
         ({"type": "GROUP", "group": "w", "limit": 2, "weight": 3}, "$.weight: must be 1 to 2, the limit, but is 3"),
         (
             {"type": "GROUP", "group": "a b", "limit": 1},
-            "$.group: group name 'a b' may only hold [a-zA-Z0-9_.-], and something of it",
+            "$.group: group name 'a b' must be one or more of [a-zA-Z0-9_.-]",
         ),
         ({"type": "CONCURRENCY", "maxConcurrency": 1, "of": "app"}, "$.of: must be one of program, schedule, key"),
         ({"type": "CONCURRENCY", "maxConcurrency": 0}, "$.maxConcurrency: must be at least 1 but is 0"),
@@ -242,8 +242,11 @@ def _changed(**fields: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ({**APP, "application": "a.b"}, "$: app name 'a.b' may only hold"),
-        ({**APP, "programs": []}, "$.schedules[0].program: schedule 'hourly' starts unknown program 'load'"),
+        ({**APP, "application": "a.b"}, "$.application: app name 'a.b' must be one or more of"),
+        (
+            {**APP, "programs": []},
+            "$.schedules[0].program: schedule 'hourly' starts unknown program 'load' (known: none)",
+        ),
         ({**APP, "programs": APP["programs"] * 2}, "$.programs[1]: 'load' is defined twice"),
         (
             {**APP, "programs": [*APP["programs"], {"name": "load", "type": "http", "url": "http://h/"}]},

@@ -62,5 +62,5 @@ def test_texts_that_are_no_id_of_a_schedule(text: str) -> None:
 
 
 def test_names_of_programs_have_no_dots() -> None:
-    with pytest.raises(InvalidError, match="may only hold"):
+    with pytest.raises(InvalidError, match="must be one or more of"):
         ProgramRef("default", "sales", "a.b")
