@@ -4,9 +4,10 @@ The events that a namespace may still send are tokens: they come at the rate of 
 of them are saved up. A process takes a share of them by a lease, spends it without asking anybody, and gives the rest
 back with its next lease a second later. So, with any number of processes, in any interval of `t` seconds
 
-    accepted events  <=  limit * (SAVED + t) + one request of each process
+    accepted events  <=  limit * (SAVED + t + s) + one request of each process
 
-because a request is accepted whole while its process has any token left; what it takes too many is a debt.
+because a request is accepted whole while its process has any token left; what it takes too many is a debt. `s` are the
+seconds between two leases, about one and less than `HELD`: what came before the interval counts at the lease in it.
 
     >>> noon = datetime.fromisoformat("2013-01-08T12:00:00Z")
     >>> grant_lease(5, None, LeaseRequest(asked=30.0), [EventShare(10.0, asked=10.0)], noon).tokens
