@@ -41,6 +41,7 @@ class MemoryPartition:
     cleaned: dict[int, int] = field(default_factory=dict)
 
     def append(self, key: bytes | None, value: bytes | None, time_ms: int) -> None:
+        """Adds a record at the end, with the next offset."""
         self.records.append(Record(self.end, key, value, time_ms))
         self.end += 1
 

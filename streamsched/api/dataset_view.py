@@ -134,6 +134,9 @@ class DatasetView:
 
     @property
     def state(self) -> DatasetState:
+        """INCOMPLETE if anything is missing, even when not everything was read; NOT_KNOWN if what was not read, or may
+        not be seen, could be missing.
+        """
         keys = [key for each in self.roll_ups for key in each.keys]
         states = {each.record.state for each in self.expectations}
         if "missing" in states or any(not key.whole for key in keys):

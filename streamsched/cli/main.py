@@ -70,6 +70,9 @@ class RootGroup(CommandGroup):
         return [Completion(name, source.summary) for name, source in COMMANDS.items() if name.startswith(incomplete)]
 
     def invoke(self, ctx: Any) -> Any:
+        """Runs a command. An error of ours, or an extra that is not installed, is printed as one line on standard
+        error, with the exit code of its kind; any other is Python's.
+        """
         try:
             return super().invoke(ctx)
         except StreamschedError as exc:

@@ -69,17 +69,22 @@ class Page(Generic[T]):
 def schedules(
     namespace: str | None = None, app: str | None = None, states: Iterable[str] = ()
 ) -> ApiCall[Page[DeployedSchedule]]:
+    """Schedules by id, in pages. `states`: those in one of them; none: all."""
     params = _params(namespace=namespace, app=app, state=list(states))
     return _list_call("/v1/schedules", "schedules", DeployedSchedule.read, params)
 
 
 def schedule(ref: str) -> ApiCall[DeployedSchedule]:
+    """A schedule; the result has the tag of the answer, from which a change is made."""
     return ApiCall(method="GET", path=_path("schedules", ref), read=_schedule)
 
 
 def put_schedule(
     ref: str, definition: Mapping[str, Any], *, etag: str | None, keep: bool | None
 ) -> ApiCall[DeployedSchedule]:
+    """Replaces a definition. With `etag` it is refused when the schedule has changed since that reading. Such a request
+    is not repeated: the first may have applied, and its tag is outdated then.
+    """
     return ApiCall(
         method="PUT",
         path=_path("schedules", ref),
@@ -92,10 +97,12 @@ def put_schedule(
 
 
 def pause(ref: str, *, mode: str | None, until: str | None, note: str | None, reason: str) -> ApiCall[DeployedSchedule]:
+    """Suspends a schedule; members that are None or empty are not sent. Not repeated."""
     return _order(_path("schedules", ref, "pause"), _schedule, mode=mode, until=until, note=note, reason=reason)
 
 
 def resume(ref: str, *, reason: str) -> ApiCall[DeployedSchedule]:
+    """Enables a schedule, paused or disabled. Not repeated."""
     return _order(_path("schedules", ref, "enable"), _schedule, reason=reason)
 
 
@@ -106,6 +113,7 @@ def run_schedule(
     reason: str,
     idempotency_key: str | None,
 ) -> ApiCall[MadeJob]:
+    """Makes a job of a schedule. It has a key in any case, a random one when none is given, so it may be repeated."""
     call = _order(_path("schedules", ref, "runs"), _read_submitted, arguments=arguments, key=key, reason=reason)
     return _add_key(call, idempotency_key)
 
@@ -113,20 +121,24 @@ def run_schedule(
 def run_program(
     ref: str, arguments: Mapping[str, str] | None, reason: str, idempotency_key: str | None
 ) -> ApiCall[MadeJob]:
+    """Makes a job of a program alone, with a key as `run_schedule`."""
     return _add_key(
         _order(_path("programs", ref, "runs"), _read_submitted, arguments=arguments, reason=reason), idempotency_key
     )
 
 
 def jobs(schedule: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Job]]:
+    """Jobs, newest first, in pages. None, or no states: of all."""
     return _list_call("/v1/jobs", "jobs", Job.read, _params(schedule=schedule, app=app, state=list(states)))
 
 
 def job(ref: str) -> ApiCall[Job]:
+    """A job by its id."""
     return ApiCall(method="GET", path=_path("jobs", ref), read=lambda reply: Job.read(reply.data))
 
 
 def why(ref: str) -> ApiCall[JobReason]:
+    """The explanation of the present state of a job."""
     return ApiCall(method="GET", path=_path("jobs", ref, "why"), read=lambda reply: JobReason.read(reply.data))
 
 
@@ -139,48 +151,63 @@ def rerun(
 
 
 def runs(program: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Run]]:
+    """Runs, newest first, in pages. None, or no states: of all."""
     params = _params(program=program, app=app, state=list(states))
     return _list_call("/v1/runs", "runs", Run.read, params)
 
 
 def run(ref: str) -> ApiCall[Run]:
+    """A run by its id."""
     return ApiCall(method="GET", path=_path("runs", ref), read=lambda reply: Run.read(reply.data))
 
 
 def kill(ref: str, reason: str, at_once: bool) -> ApiCall[Run]:
+    """Requests the end of a run; answered before the run has ended. A second request changes nothing, so it may be
+    repeated.
+    """
     call = _order(_path("runs", ref, "kill"), lambda reply: Run.read(reply.data), reason=reason, atOnce=at_once or None)
     return replace(call, repeatable=True)
 
 
 def backfill(ref: str, span: Mapping[str, Any], idempotency_key: str | None) -> ApiCall[Backfill]:
+    """Starts a backfill of a schedule. It has a key in any case, as `run_schedule`."""
     return _add_key(_order(_path("schedules", ref, "backfills"), _backfill, **span), idempotency_key)
 
 
 def backfills(schedule: str | None, namespace: str | None) -> ApiCall[Page[Backfill]]:
+    """Backfills, newest first, in pages. None: of all."""
     return _list_call("/v1/backfills", "backfills", Backfill.read, _params(schedule=schedule, namespace=namespace))
 
 
 def one_backfill(ref: str) -> ApiCall[Backfill]:
+    """A backfill by its id, with how many of its jobs are in each state."""
     return ApiCall(method="GET", path=_path("backfills", ref), read=_backfill)
 
 
 def change_backfill(ref: str, order: str, reason: str) -> ApiCall[Backfill]:
+    """`order`: `pause`, `resume` or `cancel`. Not repeated."""
     return _order(_path("backfills", ref, order), _backfill, reason=reason)
 
 
 def webhooks(namespace: str) -> ApiCall[Page[WebhookState]]:
+    """Webhooks of a namespace by name, in pages."""
     return _list_call(_path("namespaces", namespace, "webhooks"), "webhooks", WebhookState.read, ())
 
 
 def webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
+    """A webhook, and how its deliveries go."""
     return ApiCall(method="GET", path=_path("namespaces", namespace, "webhooks", name), read=_webhook)
 
 
 def create_webhook(namespace: str, name: str, url: str, definition: Mapping[str, Any]) -> ApiCall[WebhookState]:
+    """Makes a webhook. The secret is in this answer only, so the request is not repeated."""
     return _order(_path("namespaces", namespace, "webhooks"), _webhook, **definition, name=name, url=url)
 
 
 def change_webhook(namespace: str, name: str, changes: Mapping[str, Any]) -> ApiCall[WebhookState]:
+    """Sets the members given. Repeated except when it generates a secret (`{"secret": None}`), which is in the answer
+    to the first request only.
+    """
     return ApiCall(
         method="PATCH",
         path=_path("namespaces", namespace, "webhooks", name),
@@ -192,11 +219,13 @@ def change_webhook(namespace: str, name: str, changes: Mapping[str, Any]) -> Api
 
 
 def enable_webhook(namespace: str, name: str, order: str, reason: str) -> ApiCall[WebhookState]:
+    """`order`: `enable` or `disable`. A second request changes nothing, so it may be repeated."""
     call = _order(_path("namespaces", namespace, "webhooks", name, order), _webhook, reason=reason)
     return replace(call, repeatable=True)
 
 
 def delete_webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
+    """Deletes a webhook and returns what it was. Not repeated: a second request would not find it."""
     path = _path("namespaces", namespace, "webhooks", name)
     return ApiCall(method="DELETE", path=path, read=_webhook, repeatable=False)
 
@@ -280,6 +309,8 @@ def _path(*parts: str) -> str:
 
 
 def quotas(namespace: str) -> ApiCall[Sequence[UsedQuota]]:
+    """The quotas of a namespace that are set, with what is in use."""
+
     def read(reply: Reply) -> Sequence[UsedQuota]:
         return tuple(UsedQuota.read(each) for each in reply.data["quotas"])
 
@@ -287,6 +318,7 @@ def quotas(namespace: str) -> ApiCall[Sequence[UsedQuota]]:
 
 
 def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[UsedQuota]:
+    """Sets a quota. An equal one changes nothing, so it may be repeated."""
     return ApiCall(
         method="PUT",
         path=_path("namespaces", namespace, "quotas", quota),
@@ -297,6 +329,7 @@ def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[Us
 
 
 def unset_quota(namespace: str, quota: str, reason: str) -> ApiCall[UsedQuota]:
+    """Removes a quota and returns what it was. Not repeated: a second request would not find it."""
     return ApiCall(
         method="DELETE",
         path=_path("namespaces", namespace, "quotas", quota),

@@ -37,6 +37,7 @@ class Following:
 
     @property
     def params(self) -> Mapping[str, str]:
+        """The query of the next connection: what is followed. From where is in `headers`."""
         given = {"namespace": self.namespace, "schedule": self.schedule}
         return {name: value for name, value in given.items() if value is not None}
 

@@ -106,6 +106,7 @@ class CountedTime:
     monotonic: float
 
     def now(self, monotonic: float) -> datetime:
+        """The time (UTC) when the monotonic clock is at `monotonic` seconds."""
         return self.at + timedelta(seconds=monotonic - self.monotonic)
 
 

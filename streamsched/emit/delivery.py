@@ -90,11 +90,15 @@ Answer = Accepted | Refused | TooLarge | Unreachable
 
 @dataclass(frozen=True, slots=True)
 class Send:
+    """Sends these events in one request."""
+
     encoded: Sequence[EncodedEvent]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryAfter:
+    """A pause before the next request."""
+
     pause: timedelta
 
 

@@ -66,6 +66,8 @@ class Capabilities:
 
 
 class TopicPartition(NamedTuple):
+    """A partition of a topic; they are numbered from 0."""
+
     topic: str
     partition: int
 
@@ -137,7 +139,9 @@ class Reader(Protocol):
         """The next `read` of this partition, one of the reader's, starts there."""
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Ends its requests to the log. It must not be used again."""
+        ...
 
 
 class Writer(Protocol):
@@ -161,7 +165,11 @@ class Writer(Protocol):
         """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Aborts what a cancelled commit has left, so that it blocks no reader. It must not be used again; its fence
+        stays.
+        """
+        ...
 
 
 class Broker(Protocol):
@@ -248,4 +256,6 @@ class Broker(Protocol):
         """
         ...
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes its connections. Its readers and writers must not be used again."""
+        ...

@@ -141,6 +141,9 @@ async def _patiently(call: Callable[[], Awaitable[_T]]) -> _T:
 
 
 def main() -> None:
+    """The entry point of the process of a run: executes a run, fences one, or is the fork server of Python programs.
+    Exits with the message of an error of ours.
+    """
     match sys.argv[1:]:
         case ["--fork-server", socket_]:
             forked = serve(int(socket_), drivers=Settings.from_env(os.environ).spark.prepared_drivers)

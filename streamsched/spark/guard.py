@@ -48,6 +48,10 @@ def _send(send, target: int) -> None:
 
 
 def main() -> None:
+    """The entry point of a process that outlives a run's runner: when the other end of its standard input is gone, it
+    kills the session that the first line names, if any, and removes the files of its arguments. It ignores signals that
+    end the runner.
+    """
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
     session = sys.stdin.readline().strip()

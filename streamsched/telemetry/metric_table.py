@@ -12,6 +12,8 @@ PREFIX: Final = "streamsched_"
 
 
 class MetricKind(StrEnum):
+    """The types of Prometheus that are used. A counter only grows, from 0 at the start of the process."""
+
     COUNTER = "counter"
     GAUGE = "gauge"
     HISTOGRAM = "histogram"

@@ -13,6 +13,7 @@ class NavigationPlace(NamedTuple):
     also: tuple[str, ...] = ()
 
     def is_current(self, path: str) -> bool:
+        """Whether a page is of this place. Home is current on its own page only, because every path begins with its."""
         return path == self.href if self.href == "/ui/" else path.startswith((self.href, *self.also))
 
 

@@ -33,6 +33,7 @@ class StaticFile:
         self._media_type = media_type
 
     def answer(self) -> Response:
+        """The file, which a browser may keep for a year."""
         headers = {"Cache-Control": "public, max-age=31536000, immutable"}
         return Response(self.content, media_type=self._media_type, headers=headers)
 

@@ -149,5 +149,6 @@ class IncrementalAlterConfigsRequest(Request[IncrementalAlterConfigsStruct]):
         self._changes = changes
 
     def build(self, request_struct_class: type[IncrementalAlterConfigsStruct]) -> IncrementalAlterConfigsStruct:
+        """Each change sets one setting of the topic; settings that are not named stay."""
         changes = [(name, _SET, value) for name, value in self._changes.items()]
         return request_struct_class([(_TOPIC, self._topic, changes)], False)

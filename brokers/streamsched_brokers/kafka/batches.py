@@ -30,8 +30,13 @@ _record: Callable[[Iterable[Any]], Record] = partial(tuple.__new__, Record)
 class RecordBatch(Protocol):
     """The part of aiokafka's `BatchBuilder` that is used."""
 
-    def append(self, *, timestamp: int | None, key: bytes | None, value: bytes | None) -> object | None: ...
-    def record_count(self) -> int: ...
+    def append(self, *, timestamp: int | None, key: bytes | None, value: bytes | None) -> object | None:
+        """Adds a record; None when the batch is full. `timestamp`: milliseconds, None is now."""
+        ...
+
+    def record_count(self) -> int:
+        """How many records were added."""
+        ...
 
 
 class Fetched(NamedTuple):

@@ -84,6 +84,7 @@ class WatchedConnection(H11Protocol):
     _answer_left: int = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Answers a connection beyond the limits with 503 and closes it."""
         super().connection_made(transport)
         self.address = self.client[0] if self.client else ""
         self._head_since = self.loop.time()
@@ -92,10 +93,12 @@ class WatchedConnection(H11Protocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        """Frees its place."""
         self.watched.leave(self)
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        """Begins to measure the time of a head with its first byte, and ends when it is complete."""
         if self.transport.is_closing():
             return
         if self._head_since is None and not self._answering:
@@ -105,6 +108,7 @@ class WatchedConnection(H11Protocol):
             self._head_since = None
 
     def on_response_complete(self) -> None:
+        """The time between requests is not measured."""
         self._head_since = None
         super().on_response_complete()
         if self._answering:  # the next request was there already

@@ -40,6 +40,7 @@ class ReferencePage:
         self._page: str | None = None
 
     async def answer(self, request: Request) -> Response:
+        """The page, with a policy that permits its own style and no script."""
         del request
         if self._page is None:
             self._page = page_of(self._document())

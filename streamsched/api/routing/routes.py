@@ -140,12 +140,15 @@ class Routes:
         self._declared: list[Route] = []
 
     def get(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
+        """Declares a route that changes nothing."""
         return self._declare("GET", path, summary, said)
 
     def put(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
+        """Declares a route that sets a thing; the same request again changes nothing more."""
         return self._declare("PUT", path, summary, said)
 
     def post(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
+        """Declares a route that makes a thing; of one that changes a thing, `order`."""
         return self._declare("POST", path, summary, said)
 
     def order(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
@@ -154,9 +157,11 @@ class Routes:
         return self._declare("POST", path, summary, {**said, "body": body, "conflict": True})
 
     def patch(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
+        """Declares a route that sets the members given of a thing; the others stay."""
         return self._declare("PATCH", path, summary, said)
 
     def delete(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
+        """Declares a route that removes a thing."""
         return self._declare("DELETE", path, summary, said)
 
     def __iter__(self) -> Iterator[Route]:

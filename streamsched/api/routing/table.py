@@ -67,6 +67,9 @@ class RouteTable(BaseRoute):
             methods.append(each.route.method)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """The first declared route of the path and the method; PARTIAL when the path has routes of other methods only.
+        Paths are looked up by their first two words.
+        """
         if scope["type"] != "http":
             return Match.NONE, {}
         other: ServedRoute | None = None
@@ -91,6 +94,7 @@ class NamedRoute(StarletteRoute):
     """A route of Starlette's that the measures of requests know by its name."""
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """As Starlette's, and adds `route_name` to the scope."""
         match, child = super().matches(scope)
         return match, {**child, "route_name": self.name} if child else child
 

@@ -15,6 +15,7 @@ class VisibleText(RenderHook):
     """Rich's own control of the terminal stays."""
 
     def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        """Wraps each, so that its control characters are shown as escapes when it is rendered."""
         return [_Visible(each) for each in renderables]
 
 

@@ -159,6 +159,7 @@ class Fields:
         return value
 
     def optional_text(self, name: str) -> str | None:
+        """As `text`; None when the field is absent."""
         return self.text(name) if self._has(name) else None
 
     def integer(self, name: str, *, minimum: int | None = None) -> int:
@@ -171,6 +172,7 @@ class Fields:
         return value
 
     def optional_integer(self, name: str, *, minimum: int | None = None) -> int | None:
+        """As `integer`; None when the field is absent."""
         return self.integer(name, minimum=minimum) if self._has(name) else None
 
     def nullable_integer(self, name: str, *, minimum: int | None = None) -> int | None:
@@ -187,6 +189,7 @@ class Fields:
         return value
 
     def optional_boolean(self, name: str) -> bool | None:
+        """As `boolean`; None when the field is absent."""
         return self.boolean(name) if self._has(name) else None
 
     def instant(self, name: str) -> datetime:
@@ -194,6 +197,7 @@ class Fields:
         return instant(self.required_value(name), self.path_of(name))
 
     def optional_instant(self, name: str) -> datetime | None:
+        """As `instant`; None when the field is absent."""
         return self.instant(name) if self._has(name) else None
 
     def list(self, name: str) -> list[tuple[Json, str]]:
@@ -216,6 +220,7 @@ class Fields:
         return Fields(self.required_value(name), self.path_of(name))
 
     def optional_object(self, name: str) -> Fields | None:
+        """As `object`; None when the field is absent."""
         return self.object(name) if self._has(name) else None
 
     def texts(self, name: str) -> dict[str, str]:
@@ -238,6 +243,7 @@ class Fields:
         return self.fail(name, f"must be one of {', '.join(options)} but is {format_value(text)}")
 
     def optional_choice(self, name: str, options: type[_E]) -> _E | None:
+        """As `choice`; None when the field is absent."""
         return self.choice(name, options) if self._has(name) else None
 
     def names(self) -> list[str]:

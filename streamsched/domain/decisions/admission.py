@@ -38,6 +38,8 @@ _WINDOWS: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class Satisfied:
+    """Holds now."""
+
     why: str
 
 
@@ -59,6 +61,8 @@ class WaitFor:
 
 @dataclass(frozen=True, slots=True)
 class Unsatisfiable:
+    """Can never hold for this job, which ends with the reason."""
+
     why: str
 
 

@@ -189,20 +189,25 @@ def event_key(fact: Fact) -> str:
 
 
 def partition_key(dataset: DatasetRef) -> str:
+    """The event key of commits to a dataset, whatever the partitions."""
     return f"partition:{dataset}"
 
 
 def stream_key(stream: StreamRef) -> str:
+    """The event key of the sizes of a stream."""
     return f"stream:{stream}"
 
 
 def program_key(program: ProgramRef, outcome: Outcome) -> str:
+    """The event key of runs of a program that reach an outcome; each outcome has one of its own."""
     return f"program:{program}:{outcome}"
 
 
 def custom_key(name: EventName) -> str:
+    """The event key of a custom event."""
     return f"event:{name}"
 
 
 def schedule_key(schedule: ScheduleRef) -> str:
+    """The event key of all ticks of a schedule, whatever their leaf."""
     return f"schedule:{schedule}"

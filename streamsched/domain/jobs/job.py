@@ -156,6 +156,9 @@ class ReadyJob:
 
     @property
     def id(self) -> str:
+        """Of a submission the id of its job; else made of schedule, generation and sequence, so that the same
+        satisfaction has the same id.
+        """
         if self.submission is not None:
             return self.submission.job
         assert self.schedule is not None

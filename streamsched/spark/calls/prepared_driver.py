@@ -231,6 +231,9 @@ def _execute(run: Mapping[str, Any], gateway: Mapping[str, str]) -> None:
 
 
 def main() -> None:
+    """The entry point of a driver that is prepared before its run is known. Starts the JVM, reports `ready` or why not,
+    and waits for a run or the end of its socket. Its output goes into a file of its own until a run has it.
+    """
     if sys.path[0] == str(Path.cwd()):
         del sys.path[0]  # of `python -m`
     server = socket.socket(fileno=int(sys.argv[1]))

@@ -49,6 +49,9 @@ def _report(file: int, before: Surroundings, target: str) -> None:
 
 
 def main() -> None:
+    """The entry point of the process of a Python program: calls TARGET with the options. With STREAMSCHED_LIBRARIES, a
+    descriptor, it writes there what a zygote of the program is to import. Exits with the message of a wrong call.
+    """
     if len(sys.argv) < 2:
         sys.exit("usage: python -m streamsched.spark.calls.python_call TARGET [OPTION…]")
     report = os.environ.pop("STREAMSCHED_LIBRARIES", "")

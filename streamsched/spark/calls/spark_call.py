@@ -107,6 +107,9 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def main() -> None:
+    """The entry point under spark-submit: calls MODULE with a Spark context, which it stops however the call ends.
+    Options are checked before Spark starts. Exits with the message of a wrong call.
+    """
     if len(sys.argv) < 2:
         sys.exit("usage: spark-submit spark_call.py MODULE [OPTION…]")
     from pyspark import SparkConf, SparkContext  # noqa: PLC0415 - only where it is executed

@@ -145,6 +145,9 @@ def _check_forks(server: int) -> None:
 
 
 def main() -> None:
+    """The entry point of a process that has imported the libraries of a program. Reports `ready` or `refused`, then
+    forks a process for each run that its socket brings, which goes on here to execute it.
+    """
     server = socket.socket(fileno=int(sys.argv[1]))
     first = receive(server)
     if first is None:

@@ -21,7 +21,9 @@ class Emit(Protocol):
 class UndecodableSink(Protocol):
     """Records the verdict of a record that became a dead letter."""
 
-    def undecodable(self, chunk: Chunk, record: Record, error: InvalidError) -> None: ...
+    def undecodable(self, chunk: Chunk, record: Record, error: InvalidError) -> None:
+        """Notes that the record became a dead letter, and by which error."""
+        ...
 
 
 def internal_error(failure: BaseException) -> InvalidError:

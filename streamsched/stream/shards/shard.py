@@ -85,6 +85,7 @@ class Stopwatch:
         self._at = self._loop.time()
 
     def lap(self) -> float:
+        """Seconds since the last call, or since it was made."""
         before, self._at = self._at, self._loop.time()
         return round(self._at - before, 3)
 

@@ -26,6 +26,7 @@ class BackOff:
     most: float = 10.0
 
     def pauses(self) -> Iterator[float]:
+        """Without end; each call begins with `first`."""
         return (double_pause(self.first, retries, longest=self.most) for retries in count())
 
 

@@ -18,9 +18,13 @@ log = structlog.get_logger()
 class ShardStatusSource(Protocol):
     """What is reported on: a worker."""
 
-    def shard_stats(self) -> Mapping[int, ShardStats]: ...
+    def shard_stats(self) -> Mapping[int, ShardStats]:
+        """By number, of the shards that it runs now."""
+        ...
 
-    def epoch(self, shard: int) -> int | None: ...
+    def epoch(self, shard: int) -> int | None:
+        """That of its ownership of a shard; None when it does not own it."""
+        ...
 
 
 class StatusReporter:

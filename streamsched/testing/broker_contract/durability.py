@@ -13,6 +13,7 @@ class Durability:
     """`close`, and opening the log again."""
 
     async def test_records_and_ends_survive(self, log: Log) -> None:
+        """Plain and transactional records, with their offsets and times; later appends follow them."""
         log.needs("durable")
         first, second = await log.topic(partitions=2)
         await log.broker.append(make_records(first, *numbers(0, 1500)))
@@ -28,6 +29,7 @@ class Durability:
         assert await log.values(first) == numbers(0, 1502)
 
     async def test_topics_keep_their_shape(self, log: Log) -> None:
+        """The number of partitions is still there, and another one still refused."""
         log.needs("durable")
         name = fresh_name("topic")
         await log.broker.create_topics([TopicSpec(name, 3, Cleanup.COMPACT)])
@@ -38,6 +40,7 @@ class Durability:
             await log.broker.create_topics([TopicSpec(name, 4, Cleanup.COMPACT)])
 
     async def test_a_name_can_be_written_again(self, log: Log) -> None:
+        """Opening a writer of a name after the restart fences only writers before it."""
         log.needs("durable")
         (at,) = await log.topic()
         name = fresh_name("writer")
@@ -48,6 +51,7 @@ class Durability:
         assert await log.values(at) == [b"before", b"after"]
 
     async def test_a_compacted_table_survives(self, log: Log) -> None:
+        """With the newest value of each key, when the log was compacted before it was closed."""
         log.needs("durable")
         (at,) = await log.topic(cleanup=Cleanup.COMPACT)
         await log.broker.append(

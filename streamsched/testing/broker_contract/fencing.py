@@ -15,6 +15,9 @@ class Fencing:
     """`Broker.writer`."""
 
     async def test_an_older_writer_is_fenced_and_shows_nothing(self, log: Log) -> None:
+        """The error names the writer, and the refused commit shows nothing, also when the newer writer is of another
+        process.
+        """
         log.needs("fenced")
         (at,) = await log.topic()
         name = fresh_name("writer")
@@ -29,6 +32,7 @@ class Fencing:
         assert await log.values(at) == [b"mine", b"yours"]
 
     async def test_a_fenced_writer_stays_fenced(self, log: Log) -> None:
+        """Both older ones of three; closing them does not disturb the newest."""
         log.needs("fenced")
         (at,) = await log.topic()
         name = fresh_name("writer")
@@ -57,6 +61,7 @@ class Fencing:
         assert await log.values(at) == [b"0", b"1", b"2", b"3"]
 
     async def test_writers_of_other_names_are_not_fenced(self, log: Log) -> None:
+        """A fence is of one name, whatever else is opened."""
         (at,) = await log.topic()
         mine = await log.writer()
         for _ in range(3):
@@ -66,6 +71,7 @@ class Fencing:
         assert await log.values(at) == [b"still here"]
 
     async def test_plain_appends_are_not_fenced(self, log: Log) -> None:
+        """`append` has no writer, so no fence concerns it."""
         (at,) = await log.topic()
         name = fresh_name("writer")
         await log.writer(name)
@@ -107,6 +113,7 @@ class Fencing:
             assert await log.values(at) == [*found, b"mine"]
 
     async def test_of_writers_opened_concurrently_one_remains(self, log: Log) -> None:
+        """Of eight of one name, from two processes, exactly one can commit."""
         log.needs("fenced")
         (at,) = await log.topic()
         name = fresh_name("writer")

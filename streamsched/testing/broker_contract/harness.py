@@ -28,6 +28,7 @@ class Harness:
 
     @pytest_asyncio.fixture
     async def log(self, broker: OpenBroker) -> AsyncIterator[Log]:
+        """The log with a first broker; after the test, all its brokers are closed."""
         log = Log(broker, await broker())
         try:
             yield log
@@ -75,6 +76,7 @@ class Log:
         return [TopicPartition(name, number) for number in range(partitions)]
 
     async def writer(self, name: str = "", broker: Broker | None = None) -> Writer:
+        """Opens a writer, by default of a fresh name."""
         return await (broker or self.broker).writer(name or fresh_name("writer"))
 
     async def tail(self, *partitions: TopicPartition, position: int = 0, broker: Broker | None = None) -> Tail:
@@ -83,6 +85,7 @@ class Log:
         return Tail(await (broker or self.broker).reader(positions), positions)
 
     async def end(self, partition: TopicPartition, broker: Broker | None = None) -> int:
+        """The end of one partition, as `Broker.ends` says it."""
         return (await (broker or self.broker).ends([partition]))[partition]
 
     async def all(self, partition: TopicPartition, *, position: int = 0, broker: Broker | None = None) -> list[Record]:
@@ -94,6 +97,7 @@ class Log:
         return tail.seen[partition]
 
     async def values(self, partition: TopicPartition, broker: Broker | None = None) -> list[bytes | None]:
+        """The values of all records, in order."""
         return [record.value for record in await self.all(partition, broker=broker)]
 
 
@@ -122,6 +126,7 @@ class Tail:
                 await self.read(max_records=max_records, timeout=1.0)
 
     def seek(self, partition: TopicPartition, position: int) -> None:
+        """As `Reader.seek`; `seen` keeps what was read before."""
         self.reader.seek(partition, position)
         self.positions[partition] = position
 

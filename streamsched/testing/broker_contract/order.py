@@ -15,6 +15,7 @@ class OrderContract:
     """`append` and `commit`, alone and against each other."""
 
     async def test_appends_keep_their_order(self, log: Log) -> None:
+        """One after the other, each acknowledged before the next."""
         (at,) = await log.topic()
         for start in range(0, 60, 3):
             await log.broker.append(make_records(at, *numbers(start, start + 3)))
@@ -22,6 +23,7 @@ class OrderContract:
         assert await log.values(at) == numbers(0, 60)
 
     async def test_one_append_to_many_partitions_keeps_the_order_of_each(self, log: Log) -> None:
+        """Five partitions of two topics in one append, mixed."""
         partitions = [*await log.topic(partitions=3), *await log.topic(partitions=2)]
         await log.broker.append([Outgoing(*partitions[n % 5], None, b"%d" % n) for n in range(500)])
 
@@ -29,6 +31,7 @@ class OrderContract:
             assert await log.values(at) == [b"%d" % n for n in range(index, 500, 5)]
 
     async def test_an_empty_append_changes_nothing(self, log: Log) -> None:
+        """Neither an empty append nor an empty commit fails, or moves the end."""
         (at,) = await log.topic()
         await log.broker.append([])
         await (await log.writer()).commit([])
@@ -36,6 +39,7 @@ class OrderContract:
         assert await log.end(at) == 0
 
     async def test_offsets_are_unique(self, log: Log) -> None:
+        """Under 40 appends at once by two processes, of which none is lost or repeated."""
         (at,) = await log.topic()
         brokers = [log.broker, await log.another()]
         await asyncio.gather(*(brokers[n % 2].append(make_records(at, b"%d" % n, b"%d'" % n)) for n in range(40)))
@@ -45,6 +49,7 @@ class OrderContract:
         assert len({record.offset for record in records}) == 80
 
     async def test_an_invalid_append_does_not_affect_concurrent_ones(self, log: Log) -> None:
+        """A driver that joins appends into one request must refuse the wrong one alone, with `NotFoundError`."""
         (at,) = await log.topic()
         wrong = Outgoing(at.topic, 7, None, b"nowhere")
         outcomes = await asyncio.gather(
@@ -56,6 +61,7 @@ class OrderContract:
         assert Counter(await log.values(at)) == Counter(b"%d" % n for n in range(50) if n % 5 != 2)
 
     async def test_appends_of_one_task_stay_in_its_order_beside_others(self, log: Log) -> None:
+        """Eight tasks append at once; each waits for its own acknowledgement before it goes on."""
         (at,) = await log.topic()
 
         async def write(name: bytes) -> None:

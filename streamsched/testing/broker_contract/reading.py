@@ -17,6 +17,9 @@ class ReadingContract:
     """`Reader`."""
 
     async def test_records_are_read_as_they_were_written(self, log: Log) -> None:
+        """No key and an empty key are different, as are a tombstone and an empty value; all bytes are kept, up to 900
+        kB; the time is that of the append.
+        """
         (at,) = await log.topic()
         pairs = [(None, b"v"), (b"", b""), (b"k", None), (b"\x00\xff", bytes(range(256))), (b"big", b"x" * 900_000)]
         now = SystemClock().now()
@@ -27,6 +30,7 @@ class ReadingContract:
         assert all(abs(record.time_ms / 1000 - now.timestamp()) < 60 for record in records)
 
     async def test_a_large_append_is_read_completely_in_small_reads(self, log: Log) -> None:
+        """What one read leaves of a stored batch comes with the next; after that there is nothing."""
         (at,) = await log.topic()
         await log.broker.append(make_records(at, *numbers(0, 3500)))
         tail = await log.tail(at)
@@ -36,6 +40,7 @@ class ReadingContract:
         assert await tail.read(timeout=0) == 0
 
     async def test_reading_can_start_at_every_offset(self, log: Log) -> None:
+        """Also within a stored batch: the records before it are not returned."""
         (at,) = await log.topic()
         await log.broker.append(make_records(at, *numbers(0, 5)))
         await log.broker.append(make_records(at, *numbers(5, 6)))
@@ -46,12 +51,14 @@ class ReadingContract:
             assert await log.all(at, position=record.offset) == records[index:]
 
     async def test_a_position_before_the_first_record_reads_from_it(self, log: Log) -> None:
+        """A negative position too, as a saved one may be of a record that has expired."""
         (at,) = await log.topic()
         await log.broker.append(make_records(at, b"first"))
 
         assert [record.value for record in await log.all(at, position=-5)] == [b"first"]
 
     async def test_a_position_at_the_end_reads_the_next_record(self, log: Log) -> None:
+        """Nothing that was there before, and the first that comes."""
         (at,) = await log.topic()
         await log.broker.append(make_records(at, b"old"))
         tail = await log.tail(at, position=await log.end(at))
@@ -64,6 +71,7 @@ class ReadingContract:
         assert [record.value for record in tail.seen[at]] == [b"new"]
 
     async def test_seeking_works_in_both_directions(self, log: Log) -> None:
+        """What a driver has fetched ahead for the former position is dropped."""
         (at,) = await log.topic()
         await log.broker.append(make_records(at, *numbers(0, 20)))
         records = await log.all(at)
@@ -77,6 +85,7 @@ class ReadingContract:
         assert tail.seen[at] == records + records[15:] + records[3:]
 
     async def test_a_seek_takes_effect_after_an_empty_read(self, log: Log) -> None:
+        """A driver must not wait for new records, because it knows that the reader was at the end."""
         (at,) = await log.topic()
         await log.broker.append(make_records(at, b"a"))
         tail = await log.tail(at)
@@ -100,6 +109,9 @@ class ReadingContract:
             assert await tail.read(timeout=0) == 1
 
     async def test_a_reader_opened_at_a_former_position_continues_exactly(self, log: Log) -> None:
+        """`next_position` of a chunk is where another reader goes on, after plain and transactional records: none is
+        lost or repeated.
+        """
         partitions = await log.topic(partitions=2)
         writer = await log.writer()
         for start in range(0, 120, 6):
@@ -119,6 +131,7 @@ class ReadingContract:
         assert all(seen[at] == numbers(0, 120) for at in partitions)
 
     async def test_readers_do_not_disturb_each_other(self, log: Log) -> None:
+        """Two of one partition, in two processes, each read all of it."""
         (at,) = await log.topic()
         await log.broker.append(make_records(at, *numbers(0, 10)))
         one, two = await log.tail(at), await log.tail(at, broker=await log.another())
@@ -128,6 +141,7 @@ class ReadingContract:
         assert one.seen == two.seen
 
     async def test_a_read_without_records_is_empty_after_the_timeout(self, log: Log) -> None:
+        """Not earlier: callers would poll."""
         (at,) = await log.topic()
         tail = await log.tail(at)
         loop = asyncio.get_running_loop()
@@ -137,6 +151,7 @@ class ReadingContract:
         assert loop.time() - before >= 0.19
 
     async def test_acknowledged_records_are_visible_to_every_process(self, log: Log) -> None:
+        """To a new reader as soon as the append returns, and to a waiting one within `WAKE_SECONDS`."""
         (at,) = await log.topic()
         other = await log.another()
         tail = await log.tail(at, broker=other)
@@ -147,6 +162,7 @@ class ReadingContract:
             assert await tail.read(timeout=WAKE_SECONDS) == 1
 
     async def test_a_waiting_reader_is_woken_by_another_process(self, log: Log) -> None:
+        """Within `WAKE_SECONDS` in the median of 15, of two partitions by turns."""
         first, second = await log.topic(partitions=2)
         tail = await log.tail(first, second, broker=await log.another())
         loop, late = asyncio.get_running_loop(), list[float]()
@@ -164,6 +180,7 @@ class ReadingContract:
         assert median(late) < WAKE_SECONDS, "readers are woken late"
 
     async def test_a_reader_is_woken_after_several_timeouts(self, log: Log) -> None:
+        """A driver must not stop listening when a read ends without records."""
         (at,) = await log.topic()
         tail = await log.tail(at, broker=await log.another())
         loop, late = asyncio.get_running_loop(), list[float]()
@@ -179,6 +196,7 @@ class ReadingContract:
         assert median(late) < WAKE_SECONDS, "readers are woken late"
 
     async def test_a_cancelled_read_loses_nothing(self, log: Log) -> None:
+        """Wherever it is cancelled: what it has taken and not returned comes with the next read."""
         (at,) = await log.topic()
         tail = await log.tail(at, broker=await log.another())
         for number in range(30):

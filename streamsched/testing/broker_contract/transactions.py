@@ -15,6 +15,7 @@ class Transactions:
     """`Writer.commit`."""
 
     async def test_a_commit_is_visible_everywhere_when_it_returns(self, log: Log) -> None:
+        """In all partitions of both topics, to a reader of another process."""
         partitions = [*await log.topic(partitions=2), *await log.topic()]
         other = await log.another()
         writer = await log.writer()
@@ -25,6 +26,7 @@ class Transactions:
                 assert await log.values(at, other) == numbers(0, number + 1)
 
     async def test_a_large_commit_becomes_visible_completely(self, log: Log) -> None:
+        """5000 records of two partitions, more than one request of a driver has."""
         first, second = await log.topic(partitions=2)
         writer = await log.writer()
         await writer.commit([Outgoing(*(first, second)[n % 2], b"k", b"%d" % n) for n in range(5000)])
@@ -103,6 +105,9 @@ class Transactions:
                 assert order.index((b"%d" % turn, None)) < order.index((b"%d" % turn, b"answer")), f"{at}: {turn}"
 
     async def test_records_below_a_reported_end_do_not_change(self, log: Log) -> None:
+        """Commits are completed or cancelled meanwhile. A reader that has reached an end has everything before it:
+        neither does a record appear there later, nor does one disappear.
+        """
         log.needs("transactional")
         (at,) = await log.topic()
         name, done = fresh_name("writer"), asyncio.Event()
@@ -134,6 +139,7 @@ class Transactions:
             assert records == [record for record in final if record.offset < end], f"records below {end} changed"
 
     async def test_a_failed_commit_shows_nothing(self, log: Log) -> None:
+        """The part with an unknown partition is refused, and so is the rest; other writers go on."""
         log.needs("transactional")
         (at,) = await log.topic()
         writer = await log.writer()
@@ -167,6 +173,7 @@ class Transactions:
             await newer.close()
 
     async def test_a_writer_closed_during_a_commit_blocks_no_reader(self, log: Log) -> None:
+        """Readers must not wait for a transaction that nobody will end: what was appended after it is read."""
         (at,) = await log.topic()
         writer = await log.writer()
         commit = asyncio.create_task(writer.commit(make_records(at, *[b"x" * 50_000] * 40)))
@@ -179,6 +186,7 @@ class Transactions:
         assert b"after" in await log.values(at), "even when the commit in progress is ordered after it"
 
     async def test_writers_of_different_names_do_not_deadlock(self, log: Log) -> None:
+        """Six at once commit to the same partitions, half of them in the opposite order."""
         partitions = await log.topic(partitions=4)
         brokers = [log.broker, await log.another()]
 

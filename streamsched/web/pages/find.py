@@ -35,6 +35,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """At most `_MOST` lines: places of the navigation, the job or run of this id, then what has the text in its name:
+    schedules, datasets and graphs.
+    """
     text = visit.query("q")[:_LONGEST]
     found = [*_places(visit, text), *await _by_id(visit, text), *await _schedules(visit, text)] if text else []
     if text and len(found) < _MOST:

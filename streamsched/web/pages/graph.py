@@ -41,6 +41,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """The graph of the namespace, or around `focus` (`KIND:NAME`), with the state of each schedule and of the last run
+    of each program, and as a table. Nodes that the caller may not see have no state.
+    """
     text, given = visit.query("q")[:200], visit.query("focus")[:_LONGEST]
     links = await visit.api.datasets.links.links(visit.caller)
     focus = _focus(given) if given else None
@@ -71,6 +74,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def show_tasks(renderer: Renderer, visit: Visit) -> Response:
+    """The tasks of an app, each with how many of its nodes are in each state, and the first failed nodes."""
     ref = AppRef(visit.param("namespace"), visit.param("app"))
     stored, graph = await visit.api.work.graphs.graph(ref)
     counts: dict[str, Counter[NodeState]] = {}

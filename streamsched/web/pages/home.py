@@ -33,6 +33,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """Counts, what waits longest, what failed last, missed deadlines, and the ticks of the next 24 hours. The health of
+    the log is for those who may see all of the installation.
+    """
     reads, namespace, now = visit.services.reads, visit.namespace, visit.now
     counts = await reads.counts(namespace=namespace, now=now)
     waiting = await reads.list_oldest_waiting(namespace=namespace, limit=_ROWS)

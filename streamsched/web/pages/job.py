@@ -39,6 +39,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """A waiting job: what it waits for and its earliest start, with the commands. Another: what became of it, with its
+    last ten runs.
+    """
     job = await visit.api.work.jobs.get(visit.param("job"))
     explained = await explain_job(job.id, jobs=visit.api.work.jobs, clock=visit.api.clock, sees=visit.caller.sees)
     word = job_word(job.state, job.outcome and job.outcome.state)

@@ -25,6 +25,12 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def command(visit: Visit) -> Response:
+    """Gives the order of the path.
+
+    Raises:
+        NotFoundError: there is no such order, or no such job.
+        ConflictError: the job does not wait for constraints.
+    """
     job, order = visit.param("job"), visit.param("order")
     if order != _RELEASE and order not in set(JobCommand):
         raise NotFoundError("order", order)

@@ -28,6 +28,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """In pages. A text that is no name of a schedule is shown beside the field, with an empty list."""
     states = [JobState(each) for each in visit.request.query_params.getlist("state") if each in set(_SHOWN)]
     schedule, after = visit.query("schedule"), visit.query("after")
     named = read_name(schedule, ScheduleRef.parse, visit.namespace)

@@ -48,6 +48,9 @@ class LoginPages:
             return self.form(request, wanted, error=str(refused), status=HTTPStatus.UNAUTHORIZED)
 
     async def enter(self, request: Request) -> Response:
+        """Begins a session with the token of the form, and leads on to the page that was wanted; a refused token shows
+        the form again, with 401.
+        """
         wanted = own_path("")
         try:
             form = await read_form(request)

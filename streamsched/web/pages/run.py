@@ -37,6 +37,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """What started it, its phases as a bar, and the last `LINES` of its log, or those with the text `find`."""
     run = await visit.api.work.runs.get(visit.param("run"))
     job, provenance = await _job_of(visit, run), await _provenance(visit, run)
     text, offset, missing = await _log(run)

@@ -24,6 +24,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def kill(visit: Visit) -> Response:
+    """Requests the end of a run, at once or with time to clean up; the page says so before the run has ended."""
     run = visit.param("run")
     stop = StopRequest(reason_text(visit, visit.form.get("note", "")), at_once=visit.form.get("at_once") == "yes")
     await visit.api.work.runs.stop(run, stop, now=visit.now)

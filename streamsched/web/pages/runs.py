@@ -33,6 +33,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """In pages, each with a bar over the time of the page; or the last `DAYS` days as a calendar (`view=calendar`)."""
     known = set(RunState)
     states = [RunState(each) for each in visit.request.query_params.getlist("state") if each in known]
     program, after = visit.query("program"), visit.query("after")

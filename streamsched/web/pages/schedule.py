@@ -60,6 +60,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """Why it has not fired, what each leaf of its trigger has, its open keys, its last jobs, and its next ticks."""
     ref = ScheduleRef.parse(visit.param("schedule"))
     api = visit.api
     status = await api.catalog.reader.schedule(ref)

@@ -39,6 +39,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def pause(visit: Visit) -> Response:
+    """`mode`, `until` and `note` as in the API. A paused schedule with an equal pause is refused."""
     ref = ScheduleRef.parse(visit.param("schedule"))
     body: dict[str, Any] = {name: visit.form[name] for name in ("mode", "until", "note") if visit.form.get(name)}
     requested = pause_codec.from_json(body, now=visit.now)
@@ -47,6 +48,7 @@ async def pause(visit: Visit) -> Response:
 
 
 async def resume(visit: Visit) -> Response:
+    """Enables a schedule, paused or disabled; an enabled one is refused."""
     ref = ScheduleRef.parse(visit.param("schedule"))
     await visit.api.catalog.enable(ref, reason=reason_text(visit, visit.form.get("note", ""))).apply()
     return RedirectResponse(f"{schedule_href(ref)}?done=resumed", HTTPStatus.SEE_OTHER)

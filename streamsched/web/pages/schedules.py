@@ -52,6 +52,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """By id, in pages, each with its progress and a bar for each of its last jobs. The form of the list gives orders to
+    those that are picked.
+    """
     text = visit.query("q")[:_LONGEST_SEARCH]
     states = [state for state in visit.request.query_params.getlist("state") if state in SCHEDULE_WORDS]
     reads = visit.services.reads

@@ -48,6 +48,7 @@ async def display(visit: Visit) -> Response:
 
 
 async def log_out(visit: Visit) -> Response:
+    """Deletes the cookie in this browser."""
     answer = RedirectResponse("/ui/login", HTTPStatus.SEE_OTHER)
     answer.delete_cookie(await visit.services.sessions.cookie_name(), path="/ui")
     return answer

@@ -50,6 +50,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """The versions, the newest first. With `of`, a generation: what differs from the present one, and what would be
+    lost by going back, with the token of that plan.
+    """
     ref = ScheduleRef.parse(visit.param("schedule"))
     status = await visit.api.catalog.reader.schedule(ref)
     versions = await visit.api.catalog.reader.versions(ref, limit=_VERSIONS)

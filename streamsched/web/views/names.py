@@ -83,10 +83,12 @@ def expectation_href(expectation: object) -> str:
 
 
 def webhook_href(namespace: str, name: str) -> str:
+    """Its parts are segments of their own, unlike those of other names, because the API has them so."""
     return f"/ui/webhooks/{quote_name(namespace)}/{quote_name(name)}"
 
 
 def app_graph_href(app: AppRef) -> str:
+    """The page of the tasks of an app."""
     return f"/ui/graphs/{quote_name(app.namespace)}/{quote_name(app.app)}"
 
 

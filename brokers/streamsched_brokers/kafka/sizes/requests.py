@@ -110,6 +110,7 @@ class TopicIdsRequest(Request[TopicIdsStruct]):
         self._topic = topic
 
     def build(self, request_struct_class: type[TopicIdsStruct]) -> TopicIdsStruct:
+        """Asks by name, with an id of zeros, and neither creates the topic nor asks for permissions."""
         return request_struct_class([(NO_ID, self._topic, {})], False, False, {})
 
 
@@ -163,4 +164,5 @@ class LogDirsRequest(Request[LogDirsStruct]):
         self._topics = topics
 
     def build(self, request_struct_class: type[LogDirsStruct]) -> LogDirsStruct:
+        """The partitions by topic; those of others are not answered."""
         return request_struct_class([(topic, list(numbers)) for topic, numbers in self._topics.items()])

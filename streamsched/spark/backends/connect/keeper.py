@@ -251,6 +251,10 @@ def _free_port() -> int:
 
 
 def main() -> None:
+    """The entry point of the process that keeps a Spark Connect server. Its arguments: the folder, the settings as
+    JSON, and the descriptor of the lock. SIGTERM ends it with its server; SIGINT and SIGHUP, which a terminal sends to
+    all its processes, do not.
+    """
     folder, settings, lock = sys.argv[1:]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -45,6 +45,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """The datasets that schedules wait for, by name, with the schedules."""
     text, after = visit.query("q")[:_LONGEST_SEARCH], visit.query("after")
     links = await visit.api.datasets.links.links(visit.caller)
     found = [
@@ -68,6 +69,9 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
+    """What came, by day and partition, which days are missing, and what waits for it. Commits are searched in the
+    newest `depth` records only, as deep as the reader asks for.
+    """
     ref = DatasetRef.parse(visit.param("name"))
     given = visit.query("depth")
     depth = int(given) if given in {str(each) for each in _DEPTHS} else _DEPTHS[0]

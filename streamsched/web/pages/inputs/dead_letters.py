@@ -42,6 +42,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """The newest first, in pages. Those that were purged are not listed."""
     at, after = visit.api.installation, visit.query("after")
     found = await dead_letters.dead_letters(
         at.broker, at.archived_letters, limit=ROWS + 1, before=read_moment_cursor(after), depth=DEPTH
@@ -61,6 +62,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
+    """Why it could not be processed, with its key and value as text."""
     letter = await dead_letters.dead_letter(visit.api.installation.broker, _name(visit))
     return renderer.page(
         visit,
@@ -76,6 +78,7 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def replay(visit: Visit) -> Response:
+    """Appends the record to its topic again; the dead letter stays."""
     broker = visit.api.installation.broker
     await dead_letters.replay(broker, await dead_letters.dead_letter(broker, _name(visit)))
     return RedirectResponse(f"{_PATH}?done=replayed", HTTPStatus.SEE_OTHER)

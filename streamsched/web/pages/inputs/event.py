@@ -43,6 +43,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """The event as it is in the log, and what each schedule made of it. It is found at its position (`at`), else among
+    the newest of each partition; the verdicts are shown also when it is no longer there.
+    """
     name, source, at = visit.query("id"), visit.query("source"), visit.query("at")
     if not name:
         raise InvalidError("id", "is missing: name the event, as /ui/event?id=ID")

@@ -56,6 +56,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """The newest of the chosen topics with the verdicts on them, as far back as the reader asks for."""
     text = visit.query("q")[:_LONGEST_SEARCH]
     topics = [each for each in visit.request.query_params.getlist("state") if each in PUBLIC]
     depth = depth_of(visit)

@@ -28,6 +28,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """By name, in pages; `missing`: only those whose subject is missing now."""
     missing, after = visit.query("missing") == "yes", visit.query("after")
     found = await visit.api.schedules.expectations.page(
         namespace=visit.namespace, missing=missing, after=after, limit=ROWS + 1
@@ -46,6 +47,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
+    """Its state, what was missing before, and when it usually comes."""
     ref = ExpectationRef.parse(visit.param("expectation"))
     record = await visit.api.schedules.expectations.get(ref)
     return renderer.page(

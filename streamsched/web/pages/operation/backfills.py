@@ -57,6 +57,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """The newest first, in pages; of one schedule when it is named."""
     schedule, after = visit.query("schedule"), visit.query("after")
     named, before = read_name(schedule, ScheduleRef.parse, visit.namespace), read_moment_cursor(after)
     found = await named.apply(
@@ -83,6 +84,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
+    """How far it is, and its jobs in the order of their numbers, in pages."""
     name, after = visit.param("backfill"), visit.query("after")
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):
         raise DecodeError("after", "is no cursor of this list")

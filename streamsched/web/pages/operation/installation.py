@@ -38,6 +38,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """Shards, queues of work and topics with their ends. The checks run only when they are asked for (`checks=yes`)."""
     at = visit.api.installation
     overview = await survey(at.broker, at.reports)
     checks = visit.query("checks") == "yes"
@@ -69,6 +70,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def tokens(renderer: Renderer, visit: Visit) -> Response:
+    """Tokens by name, with their grants and why one is refused; never their secrets."""
     after = visit.query("after")
     name, _, last = after.rpartition("/")
     found = await visit.api.access.tokens.page(after=(name, last), limit=ROWS + 1)
@@ -98,6 +100,7 @@ async def revoke(visit: Visit) -> Response:
 
 
 async def audit(renderer: Renderer, visit: Visit) -> Response:
+    """What callers did, the newest first, in pages; of one caller when it is named."""
     caller, after = visit.query("caller")[:2000], visit.query("after")
     if after and not (after.isascii() and after.isdecimal()):
         raise InvalidError("after", "must be `next` of the previous page")

@@ -33,6 +33,9 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """Groups by name, in pages; of pools, clusters and quotas the first `ROWS`. Each with those that hold it, at most
+    `HOLDERS`.
+    """
     after = visit.query("after")
     groups = await visit.api.limits.groups.all(after=after, limit=ROWS + 1)
     pools = await visit.api.limits.pools.all(limit=ROWS)
@@ -61,6 +64,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def set_group(visit: Visit) -> Response:
+    """Sets the limit; an empty one leaves it to the schedules."""
     limit = _slots(visit.form.get("limit", ""))
     await visit.api.limits.groups.set_limit(
         visit.param("name"), limit, reason_text(visit, visit.form.get("note", "")), now=visit.now
@@ -69,6 +73,7 @@ async def set_group(visit: Visit) -> Response:
 
 
 async def set_pool(visit: Visit) -> Response:
+    """Sets the size, and leaves as it is how waiting counts; an empty size leaves it to the schedules."""
     size = _slots(visit.form.get("limit", ""))
     await visit.api.limits.pools.set(
         visit.param("name"), size, None, reason_text(visit, visit.form.get("note", "")), now=visit.now

@@ -33,6 +33,7 @@ def routes(renderer: Renderer) -> Iterator[PageRoute]:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """By name, in pages."""
     after = visit.query("after")
     found = await visit.api.tasks.queues.page(after=after, limit=ROWS + 1)
     last = found[ROWS - 1].queue.name if len(found) > ROWS else ""
@@ -46,6 +47,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
+    """The tasks that are due next, of one lane when it is named; or those that have ended (`ended=yes`), in pages."""
     name, lane, after = visit.param("queue"), visit.query("lane")[:_LONGEST_LANE], visit.query("after")
     record = await visit.api.tasks.queues.get(name)
     ended = visit.query("ended") == "yes"

@@ -46,6 +46,7 @@ def word_of(record: WebhookRecord) -> StateWord:
 
 
 async def show(renderer: Renderer, visit: Visit) -> Response:
+    """By name, in pages; of all namespaces when none is chosen. Secrets in the address are not shown."""
     after = visit.query("after")
     found = await visit.api.webhooks.store.page(visit.namespace, after=after, limit=ROWS + 1)
     last = found[ROWS - 1].webhook if len(found) > ROWS else None
@@ -60,6 +61,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
 
 
 async def show_one(renderer: Renderer, visit: Visit) -> Response:
+    """Its deliveries, and the result of the trial that the address names."""
     namespace, name = visit.param("namespace"), visit.param("webhook")
     record = await visit.api.webhooks.store.get(f"{namespace}.{name}")
     option = [] if namespace == "default" else ["-n", namespace]
