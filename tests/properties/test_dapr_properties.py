@@ -104,7 +104,7 @@ def test_any_text_is_an_instant_or_refused(text: str, strict: bool) -> None:
 
 
 @given(JSON)
-def test_a_json_value_is_read_as_it_was_written(value: object) -> None:
+def test_a_json_value_is_read_as_it_was_written(value: Any) -> None:
     assert value_from_bytes(value_to_bytes(value)) == value
 
 

@@ -12,6 +12,7 @@ from streamsched.codec.grant import grant_to_json, grants_from_json
 from streamsched.domain.access.grant import Allowed, Caller, Denied, Grant
 from streamsched.domain.access.permission import AccessRole, Permission
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.json_value import Json
 
 MODEL = {
     "viewer": "view listen",
@@ -86,7 +87,7 @@ def test_grants_survive_json(found: tuple[Grant, ...]) -> None:
         ("viewer", "$.grants[0]"),
     ],
 )
-def test_a_bad_grant_is_refused_with_its_path(value: object, path: str | None) -> None:
+def test_a_bad_grant_is_refused_with_its_path(value: Json, path: str | None) -> None:
     if path is None:
         assert grants_from_json([value])[0].namespace == "*"
         return

@@ -25,6 +25,7 @@ from streamsched.domain.errors import (
     UnauthenticatedError,
     UnavailableError,
 )
+from streamsched.domain.json_value import Json
 
 URL = "http://here/v1/things"
 #: An error, and the class that a client raises for it. What only the server knows more about is a wider one there.
@@ -77,6 +78,6 @@ def test_events_that_are_refused_have_paths_within_each_event() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, "<html>", [], {"detail": "nginx"}])
-def test_an_answer_that_is_no_problem_is_of_no_api(answer: object) -> None:
+def test_an_answer_that_is_no_problem_is_of_no_api(answer: Json) -> None:
     assert isinstance(error_from_json(404, answer, url=URL), ConfigurationError)
     assert isinstance(error_from_json(502, answer, url=URL), UnavailableError)
