@@ -87,5 +87,5 @@ async def test_a_live_job_is_not_skipped_joined_or_replaced_by_a_backfill(
     states = await world.states()
     assert states["daily.1.1"] == "PENDING_LAUNCH"
     assert {states[name] for name in states if name.startswith("daily.backfill-")} == {"PENDING_LAUNCH"}
-    stops = await world.column("SELECT id FROM runs WHERE stop_requested IS NOT NULL")
+    stops = [run.id for run in await world.stored_runs() if run.stop_requested]
     assert not any(".backfill-" in run for run in stops)

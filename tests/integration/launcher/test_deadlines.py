@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from streamsched.codec import event as event_codec
-from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.constraints.constraint import Concurrency
 from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.jobs.failure import Failure
@@ -46,10 +45,7 @@ def watch(world: World) -> DeadlineWatch:
 async def rescued(world: World) -> None:
     """There is a program that can be started."""
     program = Program(RESCUE, BashJob("true"), {"own": "yes"})
-    await world.pool.execute(
-        "INSERT INTO programs VALUES ($1, 'default.app', $2, $3, $3)",
-        *(str(RESCUE), program_to_json(program), world.clock.now()),
-    )
+    await world.put_program(program)
 
 
 async def waiting(world: World, plain: Schedule) -> None:
@@ -79,9 +75,10 @@ async def end(world: World, run: str = RUN, state: RunState = RunState.COMPLETED
 
 
 async def said(world: World) -> list[CustomHappened]:
-    rows = await world.pool.fetch("SELECT value FROM outbox WHERE topic = 'events' ORDER BY id")
     now = datetime.now(UTC)
-    facts = [event_codec.decode(row["value"], fallback_id="", fallback_time=now).fact for row in rows]
+    facts = [
+        event_codec.decode(value, fallback_id="", fallback_time=now).fact for value in await world.published("events")
+    ]
     return [fact for fact in facts if isinstance(fact, CustomHappened)]
 
 
@@ -140,7 +137,7 @@ async def test_what_is_kept_says_nothing_however_late_anybody_looks(world: World
 
     assert await said(world) == []
     assert (await world.jobs.get(JOB)).missed == ()
-    assert await world.pool.fetchval("SELECT count(*) FROM deadlines") == 0
+    assert await world.size("deadlines") == 0
 
 
 async def test_a_job_that_failed_in_time_is_not_late_besides(world: World) -> None:

@@ -149,7 +149,7 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
         await claim(world)
         if before is not RunState.STARTING:
             await world.run_store.mark_started(RUN, runner="here:1:1", now=world.clock.now())
-        await world.pool.execute("UPDATE runs SET state = $1", before)
+        await world.set_run_state(before)
         if fact is RunFact.VANISHED:
             world.clock.advance(timedelta(hours=1))
             assert await world.run_monitor.check_runs() == [RUN]
@@ -169,11 +169,11 @@ async def test_what_people_do_to_a_job_says_who_and_why(world: World, order: Job
     await come(world, 1, constraints=(LastRun(MINUTE, wait=True), *LATE))
     await world.jobs.command(JOB, order, "ann: the input is late", now=world.clock.now())
 
-    lines = await world.pool.fetch("SELECT action, reason FROM decisions WHERE subject = $1 ORDER BY id", JOB)
-    assert (lines[-1]["action"], lines[-1]["reason"]) == (f"job.{order or 'release'}_ordered", "ann: the input is late")
+    line = (await world.history(JOB))[-1]
+    assert (line.action, line.reason) == (f"job.{order or 'release'}_ordered", "ann: the input is late")
 
 
 async def reported(world: World, subject: str, action: str) -> None:
     """History has one such line about it, with a reason."""
-    lines = await world.pool.fetch("SELECT reason FROM decisions WHERE subject = $1 AND action = $2", subject, action)
-    assert [bool(line["reason"]) for line in lines] == [True]
+    lines = await world.history(subject, action=action)
+    assert [bool(line.reason) for line in lines] == [True]

@@ -103,6 +103,6 @@ async def test_arguments_are_made_from_the_time_of_the_job_id(graphs: Graphs) ->
     await graphs.put({"a": task("{due}", components={"due": "time"}, arguments=arguments)})
     await graphs.submit("a", "20240304T060000")
     [run] = await graphs.launch()
-    row = await graphs.world.pool.fetchrow("SELECT arguments FROM runs WHERE id = $1", run)
+    made = (await graphs.world.run(run)).arguments
 
-    assert (row["arguments"]["day"], row["arguments"]["before"]) == ("2024-03-04", "01.03. 06:00")
+    assert (made["day"], made["before"]) == ("2024-03-04", "01.03. 06:00")

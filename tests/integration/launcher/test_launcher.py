@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,7 +12,7 @@ import pytest
 from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.events.event import Event, Ticked
-from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.jobs.job import Contribution, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
@@ -124,7 +125,8 @@ async def test_who_joined_a_job_is_read_when_it_goes_and_not_at_every_check_of_i
     await world.define(ONE_AT_A_TIME)
     await world.satisfy(*(world.ready(ONE_AT_A_TIME, n) for n in (1, 2, 3)))
     await world.launcher.run_once()
-    await world.pool.execute("UPDATE jobs SET ready = '{}' WHERE state = 'COALESCED'")
+    for job in [job for job in await world.stored_jobs() if job.state == JobState.COALESCED]:
+        await world.put_text("jobs", {}, job.id)
 
     await world.decisions.recheck("default.app.one.1.2")
     assert await world.launcher.run_once() == 1
@@ -230,13 +232,15 @@ async def test_a_job_waits_no_longer_than_its_timeout(world: World, outcome: OnT
     assert "passed while it waited" in job.reason
 
 
-@pytest.mark.parametrize("change", ["enabled = false", "generation = 2", "enabled = false, deleted_at = now()"])
-async def test_a_waiting_job_of_a_schedule_that_moves_on_becomes_obsolete(world: World, change: str) -> None:
+@pytest.mark.parametrize("change", [World.disable, World.change_generation, World.delete_schedule])
+async def test_a_waiting_job_of_a_schedule_that_moves_on_becomes_obsolete(
+    world: World, change: Callable[[World], Awaitable[None]]
+) -> None:
     await world.define(ONE_AT_A_TIME)
     await world.satisfy(world.ready(ONE_AT_A_TIME, 1), world.ready(ONE_AT_A_TIME, 2))
     await world.launcher.run_once()
 
-    await world.pool.execute(f"UPDATE schedules SET {change}")
+    await change(world)
     world.clock.advance(MINUTE)
     await world.launcher.run_once()
 
@@ -247,7 +251,7 @@ async def test_an_admitted_run_of_a_schedule_that_was_disabled_is_never_started(
     await world.define(PLAIN)
     await world.satisfy(world.ready(PLAIN, 1))
     await world.launcher.run_once()
-    await world.pool.execute("UPDATE schedules SET enabled = false")
+    await world.disable()
 
     claimed = await world.run_store.claim(
         "default.app.plain.1.1.r1", runner="h:1:0", log_path="", now=world.clock.now()
@@ -261,7 +265,7 @@ async def test_an_admitted_run_of_a_schedule_that_was_disabled_is_never_started(
 async def test_jobs_of_a_removed_program_become_obsolete(world: World) -> None:
     await world.define(PLAIN)
     await world.satisfy(world.ready(PLAIN, 1))
-    await world.pool.execute("DELETE FROM programs")
+    await world.remove_programs()
 
     await world.launcher.run_once()
 
@@ -273,7 +277,7 @@ async def test_a_definition_that_cannot_be_read_holds_its_own_jobs_and_no_others
     other = schedule("other", program=ProgramRef("default", "app", "other"))
     await world.define(other)
     await world.satisfy(world.ready(PLAIN, 1), world.ready(other, 1))
-    await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id = $1", str(PROGRAM))
+    await world.put_text("programs", {}, str(PROGRAM))
 
     await world.launcher.run_once()
 
@@ -289,7 +293,7 @@ async def test_a_job_whose_wake_up_was_lost_is_found_by_the_sweep(world: World, 
     await world.define(one)
     await world.satisfy(world.ready(one, 1), world.ready(one, 2))
     await world.launcher.run_once()
-    await world.pool.execute("UPDATE runs SET state = 'FAILED', ended_at = now(), spawn_at = NULL")
+    await world.fail_runs(world.clock.now())
 
     world.clock.advance(2 * MINUTE)
     await world.launcher.run_once()
@@ -322,7 +326,7 @@ async def test_launchers_and_hands_together_never_pass_a_programs_limit(world: W
     async def execute() -> None:
         while len(finished) < 40:
             for run in await world.runs.list_recent(states=[RunState.PENDING]):
-                seen.append((await world.column("SELECT count(*) FROM runs WHERE ended_at IS NULL"))[0])
+                seen.append(len(await world.active()))
                 await end(world, run.id)
                 if run.job:
                     finished.add(run.id)
@@ -332,7 +336,7 @@ async def test_launchers_and_hands_together_never_pass_a_programs_limit(world: W
 
     assert max(seen) <= limit
     assert set((await world.states()).values()) == {"LAUNCHED"}
-    assert await world.column("SELECT count(*) FROM runs WHERE job IS NOT NULL") == [40]
+    assert sum(run.job is not None for run in await world.stored_runs()) == 40
 
 
 async def test_a_run_by_hand_is_found_again_by_its_token_and_counts_for_constraints(world: World) -> None:

@@ -117,7 +117,7 @@ async def test_while_it_is_unknown_a_job_waits_and_says_why(world: World, wait: 
     cluster.cores = 4
     world.clock.advance(MINUTE)
     await asks.run_once()
-    await world.pool.execute("UPDATE jobs SET next_check_at = 'epoch' WHERE ended_at IS NULL")
+    await world.check_jobs(world.clock.now())
     await launched(world)
     assert (await world.states())["gated.1.1"] == ("PENDING_CONSTRAINT" if wait else "ABORTED")
 

@@ -59,9 +59,7 @@ STORED: dict[str, dict[str, Any]] = {
 async def store(world: World, bad: Schedule, stored: dict[str, Any]) -> None:
     """The definition as it is in the table, whatever could be put there today."""
     await world.define(bad)
-    await world.pool.execute(
-        "UPDATE schedules SET definition = $2 WHERE id = $1", str(bad.ref), {**schedule_to_json(bad), **stored}
-    )
+    await world.put_text("schedules", {**schedule_to_json(bad), **stored}, str(bad.ref))
 
 
 async def neighbours_launch(world: World, sequence: int) -> None:
@@ -76,11 +74,7 @@ async def neighbours_launch(world: World, sequence: int) -> None:
 async def test_what_an_older_release_stored_stops_no_other_job(world: World, stored: dict[str, Any]) -> None:
     await world.define(NEXT, FAR)
     await store(world, BAD, stored)
-    await world.pool.execute(
-        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, ended_at, runner) "
-        "VALUES ('before', 1, $1, '{}', '{}', 'COMPLETED', $2, $2, 'x:1:1')",
-        *(str(BAD.program), world.clock.now()),
-    )
+    await world.add_run("before", program=str(BAD.program), at=world.clock.now())
     await world.satisfy(world.ready(BAD, 1), world.ready(BAD, 2))
 
     for sequence in (1, 2, 3):
@@ -97,7 +91,7 @@ async def test_what_an_older_release_stored_stops_no_other_job(world: World, sto
 async def test_a_job_in_error_says_why_and_is_tried_again_later_and_later(world: World) -> None:
     await world.define(BAD, FAR)
     await world.satisfy(world.ready(BAD, 1))
-    await world.pool.execute("UPDATE jobs SET ready = '{\"v\": 99}' WHERE id = $1", JOB)
+    await world.put_text("jobs", {"v": 99}, JOB)
 
     waits: list[timedelta] = []
     for _ in range(9):
@@ -135,7 +129,7 @@ async def test_ends_of_runs_and_the_sweep_do_not_hurry_a_job_in_error(world: Wor
     await store(world, BAD, {"trigger": {"type": "NONSENSE"}})
     await world.satisfy(world.ready(BAD, 1), world.ready(NEXT, 1))
     await world.launcher.run_once()
-    await world.pool.execute("UPDATE jobs SET failures = 9 WHERE id = $1", JOB)
+    await world.set_failures(JOB, 9)
     world.clock.advance(MINUTE)
     await world.launcher.run_once()
     failures = (await world.jobs.get(JOB)).failures
@@ -158,7 +152,7 @@ async def test_a_job_whose_schedule_is_gone_ends_though_it_is_in_error(world: Wo
     await world.satisfy(world.ready(BAD, 1))
     await world.launcher.run_once()
 
-    await world.pool.execute("UPDATE schedules SET enabled = false, generation = 2 WHERE id = $1", str(BAD.ref))
+    await world.change_generation(str(BAD.ref), enabled=False)
     await world.decisions.recheck_all(before=world.clock.now())
     await world.launcher.run_once()
 
@@ -169,13 +163,10 @@ async def test_a_job_whose_schedule_is_gone_ends_though_it_is_in_error(world: Wo
 async def test_one_ruling_that_cannot_be_stored_is_found_among_many(world: World, bad: int) -> None:
     await world.define(NEXT, FAR)
     await world.satisfy(*(world.ready(NEXT, sequence) for sequence in range(1, 21)), world.ready(FAR, 1))
-    await world.pool.execute(
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'numeric_value_out_of_range'; END $$"
-    )
-    await world.pool.execute(
-        "CREATE TRIGGER refuse BEFORE UPDATE ON jobs FOR EACH ROW "
-        f"WHEN (NEW.id = 'default.app.next.1.{bad}' AND NEW.state <> 'PENDING_CONSTRAINT') EXECUTE FUNCTION refuse()"
+    await world.refuse(
+        f"NEW.id = 'default.app.next.1.{bad}' AND NEW.state <> 'PENDING_CONSTRAINT'",
+        change="UPDATE ON jobs",
+        code="numeric_value_out_of_range",
     )
 
     await world.launcher.run_once()
@@ -242,24 +233,21 @@ async def test_a_job_goes_just_before_its_timeout_and_not_at_it(world: World) ->
 
 async def test_one_deadline_that_cannot_be_judged_holds_up_no_other(world: World) -> None:
     now = world.clock.now()
-    rows = [("bad", now, '{"type": "nonsense"}'), ("good", now, '{"type": "finish-by", "within": "1m"}')]
+    rows = [("bad", now, {"type": "nonsense"}), ("good", now, {"type": "finish-by", "within": "1m"})]
     await world.define(BAD)
     await world.satisfy(world.ready(BAD, 1))
     for run, due_at, said in rows:
-        await world.pool.execute(
-            "INSERT INTO deadlines (job, run, place, due_at, said) VALUES ($1, $2, 0, $3, $4::text::jsonb)",
-            *(JOB, run, due_at, said),
-        )
+        await world.add_deadline(JOB, run, due_at, said)
     world.clock.advance(MINUTE)
     watch = DeadlineWatch(DeadlineStore(world.pool), world.notifier, world.clock)
 
     assert await watch.run_once() is None, "what cannot be judged causes no wake-up for a while"
 
-    assert await world.column("SELECT run FROM deadlines") == ["bad"]
-    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'job.deadline_failed'") == [1]
+    assert [run for run, _ in await world.deadlines()] == ["bad"]
+    assert len(await world.history(action="job.deadline_failed")) == 1
     world.clock.advance(MINUTE)
     await watch.run_once()
-    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'job.deadline_failed'") == [2]
+    assert len(await world.history(action="job.deadline_failed")) == 2
 
 
 async def test_the_end_of_a_run_is_stored_though_its_schedule_cannot_pause_itself(world: World) -> None:
@@ -274,14 +262,14 @@ async def test_the_end_of_a_run_is_stored_though_its_schedule_cannot_pause_itsel
     assert await world.run_store.finish(run, RunEnd(RunState.FAILED, "boom", now, 1))
 
     assert (await world.runs.get(run)).state == "FAILED"
-    assert await world.column("SELECT until FROM breaks") == []
+    assert await world.size("breaks") == 0
 
 
 @pytest.mark.parametrize("damaged", ["1.5", '"text"', "{}", "[1, null]"])
 async def test_a_job_whose_verdicts_are_damaged_is_listed_with_the_others(world: World, damaged: str) -> None:
     await world.define(BAD)
     await world.satisfy(world.ready(BAD, 1))
-    await world.pool.execute("UPDATE jobs SET waiting = $1", json.loads(damaged))
+    await world.put_text("verdicts", json.loads(damaged))
 
     [listed] = await world.jobs.list_recent(limit=10)
 

@@ -153,7 +153,7 @@ async def test_a_runner_that_comes_for_a_run_that_is_to_end_gets_nothing(world: 
     await world.define(CANCEL)
     await world.satisfy(world.ready(CANCEL, 1))
     await world.launcher.run_once()
-    await world.pool.execute("UPDATE runs SET stop_requested = 'ann'")
+    await world.request_stop()
 
     assert await world.run_store.claim(run_of("cancel", 1), runner="h:1:1", log_path="", now=world.clock.now()) is None
     assert (await world.runs.get(run_of("cancel", 1))).reason == "ann"

@@ -96,15 +96,9 @@ async def test_a_plug_in_is_given_what_runs_and_what_ran(world: World) -> None:
     heard: list[Question] = []
     known = {"ours": lambda: lambda _: lambda question: heard.append(question) or Satisfied("fine")}
     await world.define(ASKED)
-    await world.pool.execute(
-        "INSERT INTO runs "
-        "(id, program, attempt, state, created_at, started_at, ended_at, runner, executable, arguments) "
-        "SELECT 'default.app.old.r' || n, $1, 1, CASE WHEN n = 0 THEN 'RUNNING' ELSE 'FAILED' END, "
-        "$2::timestamptz - n * interval '1 minute', $2::timestamptz - n * interval '1 minute', "
-        "CASE WHEN n > 0 THEN $2::timestamptz END, 'h:1:1', '{}', '{}' "
-        "FROM generate_series(0, 150) n",
-        *(str(ASKED.program), world.clock.now() - MINUTE),
-    )
+    for n in range(151):
+        at, state = world.clock.now() - (n + 1) * MINUTE, RunState.FAILED if n else RunState.RUNNING
+        await world.add_run(f"default.app.old.r{n}", program=str(ASKED.program), at=at, state=state)
 
     await world.satisfy(world.ready(ASKED, 1))
     await asked(world, known)

@@ -144,12 +144,12 @@ async def test_buckets_that_are_not_used_are_forgotten_in_time(world: World) -> 
     await world.define(each)
     await world.satisfy(*(replace(world.ready(each, n), key=str(n)) for n in range(1, 21)))
     await world.launcher.run_once()
-    assert await world.column("SELECT count(*) FROM meters") == [20]
+    assert await world.size("meters") == 20
 
     world.clock.advance(timedelta(days=1, minutes=3))
     await world.launcher.run_once()
 
-    assert await world.column("SELECT count(*) FROM meters") == [0]
+    assert await world.size("meters") == 0
 
 
 async def test_a_bucket_that_is_forgotten_while_it_is_requested_is_made_again(world: World) -> None:
@@ -160,17 +160,15 @@ async def test_a_bucket_that_is_forgotten_while_it_is_requested_is_made_again(wo
     async with world.pool.acquire() as one, one.transaction():
         await rates.lock_buckets(one, [forgotten], now=now - timedelta(days=2))
 
-    async with world.pool.acquire() as one, one.transaction(), world.pool.acquire() as other:
-        async with other.transaction():
-            await other.execute("SELECT FROM meters WHERE scope = $1 FOR UPDATE", kept.key)
+    async with world.pool.acquire() as one, one.transaction():
+        async with world.locked("meters", kept.key, column="scope"):
             asking = asyncio.create_task(rates.lock_buckets(one, [kept, forgotten], now=now))
-            while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await world.blocked()
             await rates.forget(world.pool, now)
-            assert await world.column("SELECT scope FROM meters") == [kept.key]
+            assert await world.meters() == [kept.key]
         assert set(await asking) == {kept, forgotten}
 
-    assert await world.column("SELECT scope FROM meters ORDER BY scope") == [kept.key, forgotten.key]
+    assert await world.meters() == [kept.key, forgotten.key]
 
 
 async def test_who_counts_nothing_asks_no_bucket(world: World) -> None:
@@ -179,7 +177,7 @@ async def test_who_counts_nothing_asks_no_bucket(world: World) -> None:
     await world.satisfy(world.ready(plain, 1))
     await world.launcher.run_once()
 
-    assert await world.column("SELECT count(*) FROM meters") == [0]
+    assert await world.size("meters") == 0
 
 
 def second(world: World) -> Launcher:

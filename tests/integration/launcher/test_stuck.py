@@ -182,7 +182,7 @@ async def no_launcher_runs(world: World) -> None:
 
 async def its_program_cannot_be_read(world: World) -> None:
     await world.define(stuck())
-    await world.pool.execute("UPDATE programs SET definition = '{}'")
+    await world.put_text("programs", {})
     await world.satisfy(world.ready(stuck(), 2))
     await world.launcher.run_once()
 
@@ -190,7 +190,7 @@ async def its_program_cannot_be_read(world: World) -> None:
 async def its_schedule_cannot_be_read(world: World) -> None:
     await world.define(stuck())
     await world.satisfy(world.ready(stuck(), 2))
-    await world.pool.execute("UPDATE schedules SET definition = '{}'")
+    await world.put_text("schedules", {})
 
 
 async def no_process_can_be_started(world: World) -> None:
