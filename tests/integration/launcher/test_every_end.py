@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, Delay
 from streamsched.domain.jobs.job import JOB_STATES, JobCommand, JobFact, JobState
 from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState
 from streamsched.domain.schedules.overlap import Overlap
@@ -164,13 +164,14 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
     await reported(world, RUN, f"run.{ended.state.lower()}")
 
 
-@pytest.mark.parametrize("order", [JobCommand.FORCE, JobCommand.CANCEL, JobCommand.HOLD, None])
-async def test_what_people_do_to_a_job_says_who_and_why(world: World, order: JobCommand | None) -> None:
-    await come(world, 1, constraints=(LastRun(MINUTE, wait=True), *LATE))
-    await world.jobs.command(JOB, order, "ann: the input is late", now=world.clock.now())
-
-    line = (await world.history(JOB))[-1]
-    assert (line.action, line.reason) == (f"job.{order or 'release'}_ordered", "ann: the input is late")
+async def test_what_people_do_to_a_job_says_who_and_why(world: World) -> None:
+    orders = (JobCommand.FORCE, JobCommand.CANCEL, JobCommand.HOLD, None)
+    await come(world, *range(1, len(orders) + 1), constraints=LATE, overlap=Overlap.QUEUE)
+    for number, order in enumerate(orders, 1):
+        job = f"default.app.plain.1.{number}"
+        await world.jobs.command(job, order, "ann: the input is late", now=world.clock.now())
+        line = (await world.history(job))[-1]
+        assert (line.action, line.reason) == (f"job.{order or 'release'}_ordered", "ann: the input is late")
 
 
 async def reported(world: World, subject: str, action: str) -> None:

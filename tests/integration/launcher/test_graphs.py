@@ -87,13 +87,12 @@ async def test_the_graph_of_the_stolos_documentation(graphs: Graphs) -> None:
     assert {each for each in graphs.done[:after] if each.startswith("otherPreprocess")}
 
 
-@pytest.mark.parametrize("side", ["a", "b"])
-async def test_either_side_of_an_alternative_is_enough(graphs: Graphs, side: str) -> None:
+async def test_one_side_of_an_alternative_is_enough(graphs: Graphs) -> None:
     either = {"job_id": "{d}", "depends_on": {"left": {"task": ["a"]}, "right": {"task": ["b"]}}}
     await graphs.put({"a": task("{d}"), "b": task("{d}"), "c": either})
     await graphs.submit("c", "1")
     for run in await graphs.launch():
-        if f".{side}." in run:
+        if ".b." in run:
             await graphs.end(run)
     await graphs.progress()
     assert (await graphs.states())["c 1"] == "QUEUED"

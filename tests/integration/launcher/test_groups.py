@@ -15,7 +15,6 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.runs.run_monitor import SilentRun
@@ -117,14 +116,6 @@ async def test_the_end_of_a_run_does_not_wake_those_of_its_program_that_wait_for
     assert await due(held) == []
 
 
-async def test_why_names_the_run_of_the_other_program_that_holds_the_slot(held: World) -> None:
-    answer = await explain_job("default.app.right.1.1", jobs=held.jobs, clock=held.clock)
-
-    assert answer.summary == "it waits: 1 of 1 slots of group warehouse are taken: default.app.left.1.1.r1"
-    [clause] = answer.clauses
-    assert [holder.run for holder in clause.holders] == ["default.app.left.1.1.r1"]
-
-
 async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(held: World) -> None:
     groups = GroupStore(held.pool)
 
@@ -161,17 +152,6 @@ async def test_a_heavy_run_takes_its_weight(world: World) -> None:
 
     assert record.occupancy.taken == 3
     assert record.waiting == len([s for s in (await world.states()).values() if s == "PENDING_CONSTRAINT"])
-
-
-async def test_a_job_that_does_not_wait_for_its_slot_ends_with_the_reason(held: World) -> None:
-    strict = sharing("strict", Group("warehouse", 1, wait=False))
-    await held.define(strict)
-    await held.satisfy(held.ready(strict, 1))
-    await held.launcher.run_once()
-
-    job = await held.jobs.get("default.app.strict.1.1")
-    assert job.state == "ABORTED"
-    assert job.reason == "1 of 1 slots of group warehouse are taken: default.app.left.1.1.r1"
 
 
 async def test_a_job_launched_all_the_same_holds_its_slot_beyond_the_limit(held: World) -> None:

@@ -74,15 +74,6 @@ async def test_a_run_of_a_schedule_without_a_rate_takes_a_token_of_its_program(w
     assert await launched(world) == ["plain.1.1", "two.1.1"]
 
 
-async def test_a_burst_of_one_spreads_runs_evenly(world: World) -> None:
-    even = metered("even", Rate(60, 60 * MINUTE, burst=1))
-    await world.define(even)
-    await world.satisfy(*(world.ready(even, n) for n in (1, 2, 3)))
-    for done in (1, 2, 3):
-        assert len(await launched(world)) == done
-        world.clock.advance(MINUTE)
-
-
 async def test_a_token_that_comes_wakes_one_of_those_that_wait_and_not_all(world: World) -> None:
     quick = metered("quick", Rate(60, MINUTE, burst=1))
     await world.define(quick)
@@ -128,15 +119,6 @@ async def test_tokens_are_as_they_were_when_every_launcher_was_away(world: World
     assert len(await launched(world)) == 2
     world.clock.advance(MINUTE)
     assert len(await launched(world)) == 3
-
-
-async def test_a_job_that_does_not_wait_for_a_token_ends_with_the_reason(world: World) -> None:
-    strict = metered("strict", Rate(1, MINUTE, wait=False))
-    await world.define(strict)
-    await world.satisfy(world.ready(strict, 1), world.ready(strict, 2))
-    await world.launcher.run_once()
-
-    assert await world.states() == {"strict.1.1": "PENDING_LAUNCH", "strict.1.2": "ABORTED"}
 
 
 async def test_buckets_that_are_not_used_are_forgotten_in_time(world: World) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -241,12 +240,11 @@ async def test_a_lost_run_keeps_its_slot_for_its_next_attempt(world: World) -> N
     assert world.runners.spawned == [RUN, f"{JOB}.r2"]
 
 
-@pytest.mark.parametrize("stored", ['"garbage"', "1e300", "null", "[1]"])
-async def test_a_run_whose_arguments_are_no_object_is_shown_without(world: World, stored: str) -> None:
+async def test_a_run_whose_arguments_are_no_object_is_shown_without(world: World) -> None:
     await admitted(world)
-    await world.put_text("arguments", json.loads(stored))
-
-    assert (await world.runs.get(RUN)).arguments == {}
+    for stored in ("garbage", 1e300, None, [1]):
+        await world.put_text("arguments", stored)
+        assert (await world.runs.get(RUN)).arguments == {}
 
 
 async def test_a_run_that_waits_for_a_runner_can_be_stopped_at_once(world: World) -> None:
