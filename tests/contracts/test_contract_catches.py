@@ -78,11 +78,15 @@ class Unfenced(MemoryWriter):
 
 
 class FencedTooLate(MemoryWriter):
-    """Checks the fence, then writes a moment later."""
+    """Checks the fence, then writes a moment later: when it was fenced meanwhile, long after that."""
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
         await super().commit([])
         await asyncio.sleep(_PAUSE)
+        try:
+            await super().commit([])
+        except FencedError:
+            await asyncio.sleep(100 * _PAUSE)  # until the newer one has looked
         self._log.append(records)
 
 

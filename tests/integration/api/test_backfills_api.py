@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -170,52 +170,50 @@ async def test_manifests_and_partitions(sales: httpx.AsyncClient) -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("schedule", "body", "code", "said"),
-    [
-        ("nothing", JANUARY, 404, "schedule 'default.sales.nothing' was not found"),
-        ("nightly", {}, 400, "$: must have one span"),
-        ("nightly", {"from": "2013-01-31", "to": "2013-01-01"}, 400, "$.to: is 2013-01-01, before the beginning"),
-        (
-            "nightly",
-            {"from": "2013-01-01T07:00Z", "to": "2013-01-01T08:00Z"},
-            400,
-            "$.to: leaves the span without ticks",
-        ),
-        ("nightly", {"from": "2013-01-01", "to": "2213-01-01"}, 400, "$.to: is 2213-01-01, in the future"),
-        ("nightly", {"from": "1500-01-01", "to": "2013-01-01"}, 400, "$.to: makes the span more than 100000 ticks"),
-        (
-            "nightly",
-            {"from": "1980-01-01", "to": "2013-01-01"},
-            400,
-            "$.confirmed: is missing: the backfill would make 12055",
-        ),
-        (
-            "nightly",
-            {**JANUARY, "arguments": {"logical.start.time": "1"}},
-            400,
-            "$.arguments.logical.start.time: is a fact",
-        ),
-        ("nightly", {"keys": {"date": "2013-01-01"}}, 400, "$.keys: is given, but the schedule's trigger has no key"),
-        ("keyed", {"keys": {"day": "1"}}, 400, "$.keys: names day, but the schedule's key is region and date"),
-        ("keyed", {"keys": {"region": "EU", "date": ""}}, 400, "$.keys.date: '' has an empty value"),
-        ("keyed", {"keys": {"region": "EU", "date": "2..1"}}, 400, "$.keys.date: range 2..1 is reversed"),
-        (
-            "keyed",
-            {"keys": {"region": "EU", "date": "1"}, "arguments": {"date": "2"}},
-            400,
-            "$.arguments.date: is a column of the key",
-        ),
-    ],
-)
-async def test_what_does_not_fit_is_refused_and_nothing_starts(
-    sales: httpx.AsyncClient, schedule: str, body: dict[str, Any], code: int, said: str
-) -> None:
-    answer = await sales.post(f"/v1/schedules/default.sales.{schedule}/backfills", json=body)
+_REFUSED: Final[list[tuple[str, dict[str, Any], int, str]]] = [
+    ("nothing", JANUARY, 404, "schedule 'default.sales.nothing' was not found"),
+    ("nightly", {}, 400, "$: must have one span"),
+    ("nightly", {"from": "2013-01-31", "to": "2013-01-01"}, 400, "$.to: is 2013-01-01, before the beginning"),
+    (
+        "nightly",
+        {"from": "2013-01-01T07:00Z", "to": "2013-01-01T08:00Z"},
+        400,
+        "$.to: leaves the span without ticks",
+    ),
+    ("nightly", {"from": "2013-01-01", "to": "2213-01-01"}, 400, "$.to: is 2213-01-01, in the future"),
+    ("nightly", {"from": "1500-01-01", "to": "2013-01-01"}, 400, "$.to: makes the span more than 100000 ticks"),
+    (
+        "nightly",
+        {"from": "1980-01-01", "to": "2013-01-01"},
+        400,
+        "$.confirmed: is missing: the backfill would make 12055",
+    ),
+    (
+        "nightly",
+        {**JANUARY, "arguments": {"logical.start.time": "1"}},
+        400,
+        "$.arguments.logical.start.time: is a fact",
+    ),
+    ("nightly", {"keys": {"date": "2013-01-01"}}, 400, "$.keys: is given, but the schedule's trigger has no key"),
+    ("keyed", {"keys": {"day": "1"}}, 400, "$.keys: names day, but the schedule's key is region and date"),
+    ("keyed", {"keys": {"region": "EU", "date": ""}}, 400, "$.keys.date: '' has an empty value"),
+    ("keyed", {"keys": {"region": "EU", "date": "2..1"}}, 400, "$.keys.date: range 2..1 is reversed"),
+    (
+        "keyed",
+        {"keys": {"region": "EU", "date": "1"}, "arguments": {"date": "2"}},
+        400,
+        "$.arguments.date: is a column of the key",
+    ),
+]
 
-    assert (answer.status_code, answer.json()["detail"][: len(said)]) == (code, said)
-    assert (await sales.get("/v1/backfills")).json() == {"backfills": []}
-    assert (await sales.get("/v1/jobs")).json() == {"jobs": []}
+
+async def test_what_does_not_fit_is_refused_and_nothing_starts(sales: httpx.AsyncClient) -> None:
+    for schedule, body, code, said in _REFUSED:
+        answer = await sales.post(f"/v1/schedules/default.sales.{schedule}/backfills", json=body)
+
+        assert (answer.status_code, answer.json()["detail"][: len(said)]) == (code, said)
+        assert (await sales.get("/v1/backfills")).json() == {"backfills": []}
+        assert (await sales.get("/v1/jobs")).json() == {"jobs": []}
 
 
 @pytest.mark.parametrize("path", ["", "/jobs", "/pause"])

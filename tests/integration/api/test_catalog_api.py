@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import httpx
 import pytest
 
@@ -120,38 +122,38 @@ async def test_a_program_is_started_by_hand_once_for_each_token(deployed: httpx.
     assert (await deployed.post(f"/v1/runs/{run}/kill")).status_code == 409
 
 
-@pytest.mark.parametrize(
-    ("path", "kind"),
-    [
-        ("/v1/schedules/default.flights.nothing", "schedule"),
-        ("/v1/programs/default.flights.nothing", "program"),
-        ("/v1/jobs/default.flights.nothing.1.1", "job"),
-        ("/v1/jobs/default.flights.nothing.1.1/why", "job"),
-        ("/v1/runs/nothing", "run"),
-        ("/v1/runs/nothing/logs", "run"),
-    ],
-)
-async def test_what_does_not_exist_is_a_problem_that_says_what(client: httpx.AsyncClient, path: str, kind: str) -> None:
-    answer = await client.get(path)
-    assert answer.status_code == 404
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["kind"] == kind
+_NOT_FOUND: Final[list[tuple[str, str]]] = [
+    ("/v1/schedules/default.flights.nothing", "schedule"),
+    ("/v1/programs/default.flights.nothing", "program"),
+    ("/v1/jobs/default.flights.nothing.1.1", "job"),
+    ("/v1/jobs/default.flights.nothing.1.1/why", "job"),
+    ("/v1/runs/nothing", "run"),
+    ("/v1/runs/nothing/logs", "run"),
+]
 
 
-@pytest.mark.parametrize(
-    ("path", "where"),
-    [
-        ("/v1/jobs?limit=0", "limit"),
-        ("/v1/jobs?state=NONE", "state"),
-        ("/v1/jobs?schedule=weekly", "$"),
-        ("/v1/runs?limit=many", "limit"),
-        ("/v1/schedules/a.b", "$"),
-    ],
-)
-async def test_a_bad_parameter_is_named(client: httpx.AsyncClient, path: str, where: str) -> None:
-    answer = await client.get(path)
-    assert answer.status_code == 400, answer.text
-    assert answer.json()["path"].startswith(where)
+async def test_what_does_not_exist_is_a_problem_that_says_what(client: httpx.AsyncClient) -> None:
+    for path, kind in _NOT_FOUND:
+        answer = await client.get(path)
+        assert answer.status_code == 404
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["kind"] == kind
+
+
+_BAD_PARAMETERS: Final[list[tuple[str, str]]] = [
+    ("/v1/jobs?limit=0", "limit"),
+    ("/v1/jobs?state=NONE", "state"),
+    ("/v1/jobs?schedule=weekly", "$"),
+    ("/v1/runs?limit=many", "limit"),
+    ("/v1/schedules/a.b", "$"),
+]
+
+
+async def test_a_bad_parameter_is_named(client: httpx.AsyncClient) -> None:
+    for path, where in _BAD_PARAMETERS:
+        answer = await client.get(path)
+        assert answer.status_code == 400, answer.text
+        assert answer.json()["path"].startswith(where)
 
 
 async def test_an_unknown_address_is_a_problem_too(client: httpx.AsyncClient) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -158,29 +158,27 @@ async def test_a_schedule_that_exists_is_a_conflict_once_its_program_was_found(d
     )
 
 
-@pytest.mark.parametrize(
-    ("content", "said"),
-    [
-        (b"{nonsense", "$: Request body is invalid json: "),
-        (b"", "$: Request body is invalid json: "),
-        (b"[1]", "$: Expected a json object in the request body but received [1]"),
-        (b"{}", "$.program: No program was specified for the schedule"),
-        (json.dumps({**BODY, "trigger": None}).encode(), "$.trigger: No trigger was specified for the schedule"),
-        (json.dumps({**BODY, "trigger": {"type": "MOON"}}).encode(), "$.trigger.type: unknown trigger type 'MOON'"),
-        (
-            json.dumps({**BODY, "trigger": {**LINES, "numPartitions": 0}}).encode(),
-            "$.trigger.numPartitions: must be at least 1 but is 0",
-        ),
-        (json.dumps({**BODY, "name": "other"}).encode(), "$.name: Schedule name in the body of the request (other) "),
-        (json.dumps({**BODY, "colour": "blue"}).encode(), "$.colour: unknown field"),
-    ],
-)
-async def test_a_bad_body_is_400_in_plain_text_with_the_path(
-    deployed: httpx.AsyncClient, content: bytes, said: str
-) -> None:
-    status, text = plain(await deployed.put(f"{APP}/schedules/nightly", content=content))
-    assert (status, text[: len(said)]) == (400, said)
-    assert (await deployed.get(f"{APP}/schedules/nightly")).status_code == 404
+_BAD_BODIES: Final[list[tuple[bytes, str]]] = [
+    (b"{nonsense", "$: Request body is invalid json: "),
+    (b"", "$: Request body is invalid json: "),
+    (b"[1]", "$: Expected a json object in the request body but received [1]"),
+    (b"{}", "$.program: No program was specified for the schedule"),
+    (json.dumps({**BODY, "trigger": None}).encode(), "$.trigger: No trigger was specified for the schedule"),
+    (json.dumps({**BODY, "trigger": {"type": "MOON"}}).encode(), "$.trigger.type: unknown trigger type 'MOON'"),
+    (
+        json.dumps({**BODY, "trigger": {**LINES, "numPartitions": 0}}).encode(),
+        "$.trigger.numPartitions: must be at least 1 but is 0",
+    ),
+    (json.dumps({**BODY, "name": "other"}).encode(), "$.name: Schedule name in the body of the request (other) "),
+    (json.dumps({**BODY, "colour": "blue"}).encode(), "$.colour: unknown field"),
+]
+
+
+async def test_a_bad_body_is_400_in_plain_text_with_the_path(deployed: httpx.AsyncClient) -> None:
+    for content, said in _BAD_BODIES:
+        status, text = plain(await deployed.put(f"{APP}/schedules/nightly", content=content))
+        assert (status, text[: len(said)]) == (400, said)
+        assert (await deployed.get(f"{APP}/schedules/nightly")).status_code == 404
 
 
 async def test_an_app_lists_its_schedules_by_name_and_by_what_was_asked(deployed: httpx.AsyncClient) -> None:
@@ -212,28 +210,26 @@ async def test_an_app_lists_its_schedules_by_name_and_by_what_was_asked(deployed
     assert sorted(await names(f"{asked}&trigger-program-statuses=COMPLETED")) == ["a-both", "c-after"]
 
 
-@pytest.mark.parametrize(
-    ("at", "answered"),
-    [
-        ("apps/flights/schedules?trigger-type=TIME", (400, "Unknown category name 'TIME'. Must be one of time,")),
-        (
-            "apps/flights/schedules?schedule-status=on",
-            (400, "Invalid schedule status 'on'. Must be one of SCHEDULED,SUSPENDED."),
-        ),
-        ("apps/nothing/schedules", (404, "'application:default.nothing.-SNAPSHOT' was not found.")),
-        ("apps/flights/workflows/nothing/schedules", (404, "'program:default.flights.-SNAPSHOT.nothing' was not")),
-        ("apps/flights/services/join/schedules", (404, "'program:default.flights.-SNAPSHOT.join' was not found.")),
-        ("apps/flights/poems/join/schedules", (400, "$: Unknown category name 'poems'. Must be one of workflows,")),
-        ("schedules/trigger-type/program-status", (400, "Must specify trigger-namespace-id as a query param")),
-        ("apps/fl ights/schedules", (400, "$: ")),
-        ("nothing", (404, "Not Found")),
-    ],
-)
-async def test_what_a_list_cannot_answer_is_said_in_plain_text(
-    deployed: httpx.AsyncClient, at: str, answered: tuple[int, str]
-) -> None:
-    status, said = plain(await deployed.get(f"/v3/namespaces/default/{at}"))
-    assert (status, said[: len(answered[1])]) == answered
+_BAD_LISTS: Final[list[tuple[str, tuple[int, str]]]] = [
+    ("apps/flights/schedules?trigger-type=TIME", (400, "Unknown category name 'TIME'. Must be one of time,")),
+    (
+        "apps/flights/schedules?schedule-status=on",
+        (400, "Invalid schedule status 'on'. Must be one of SCHEDULED,SUSPENDED."),
+    ),
+    ("apps/nothing/schedules", (404, "'application:default.nothing.-SNAPSHOT' was not found.")),
+    ("apps/flights/workflows/nothing/schedules", (404, "'program:default.flights.-SNAPSHOT.nothing' was not")),
+    ("apps/flights/services/join/schedules", (404, "'program:default.flights.-SNAPSHOT.join' was not found.")),
+    ("apps/flights/poems/join/schedules", (400, "$: Unknown category name 'poems'. Must be one of workflows,")),
+    ("schedules/trigger-type/program-status", (400, "Must specify trigger-namespace-id as a query param")),
+    ("apps/fl ights/schedules", (400, "$: ")),
+    ("nothing", (404, "Not Found")),
+]
+
+
+async def test_what_a_list_cannot_answer_is_said_in_plain_text(deployed: httpx.AsyncClient) -> None:
+    for at, answered in _BAD_LISTS:
+        status, said = plain(await deployed.get(f"/v3/namespaces/default/{at}"))
+        assert (status, said[: len(answered[1])]) == answered
 
 
 async def test_only_enabled_times_have_a_next_tick_and_those_that_ticked_a_previous_one(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import orjson
@@ -120,28 +120,28 @@ async def test_the_valid_events_of_a_batch_are_taken_and_each_bad_one_is_named(
     assert [event.id for event in await logged(services)] == ["n1", "n2"]
 
 
-@pytest.mark.parametrize(
-    ("body", "content_type", "path"),
-    [
-        (b"{nonsense", "application/json", "$"),
-        (b"", "application/json", "$"),
-        (b"[]", "application/json", "$"),
-        (b'{"a":1}', "application/cloudevents-batch+json", "$"),
-        ({**NATIVE, "data": {"dataset": "flights", "count": -1}}, "application/json", "$.data.count"),
-        ({**NATIVE, "data": {"dataset": "a/b"}}, "application/json", "$.data"),
-        ({**NATIVE, "data": {"dataset": "a", "partitions": ["p\0"]}}, "application/json", "$.data.partitions[0]"),
-        ({**CLOUD, "type": "streamsched.misspelt"}, "application/cloudevents+json", "$.type"),
-    ],
-)
+_BAD_REQUESTS: Final[list[tuple[Any, str, str]]] = [
+    (b"{nonsense", "application/json", "$"),
+    (b"", "application/json", "$"),
+    (b"[]", "application/json", "$"),
+    (b'{"a":1}', "application/cloudevents-batch+json", "$"),
+    ({**NATIVE, "data": {"dataset": "flights", "count": -1}}, "application/json", "$.data.count"),
+    ({**NATIVE, "data": {"dataset": "a/b"}}, "application/json", "$.data"),
+    ({**NATIVE, "data": {"dataset": "a", "partitions": ["p\0"]}}, "application/json", "$.data.partitions[0]"),
+    ({**CLOUD, "type": "streamsched.misspelt"}, "application/cloudevents+json", "$.type"),
+]
+
+
 async def test_a_request_without_a_single_good_event_is_refused_with_the_path(
-    client: httpx.AsyncClient, services: Services, body: Any, content_type: str, path: str
+    client: httpx.AsyncClient, services: Services
 ) -> None:
-    answer = await post(client, body, content_type)
-    assert answer.status_code == 400, answer.text
-    assert answer.headers["content-type"] == "application/problem+json"
-    assert answer.json()["path"].startswith(path)
-    assert answer.json()["reason"]
-    assert await logged(services) == []
+    for body, content_type, path in _BAD_REQUESTS:
+        answer = await post(client, body, content_type)
+        assert answer.status_code == 400, answer.text
+        assert answer.headers["content-type"] == "application/problem+json"
+        assert answer.json()["path"].startswith(path)
+        assert answer.json()["reason"]
+        assert await logged(services) == []
 
 
 async def test_no_client_fires_a_tick_from_outside(client: httpx.AsyncClient) -> None:

@@ -94,23 +94,22 @@ async def shell(services: Services) -> dict[str, str]:
     return await token(services, "shell", grant, listening)
 
 
-@pytest.mark.parametrize("door", DOORS)
 async def test_a_program_that_executes_on_launchers_needs_shell(
-    client: httpx.AsyncClient, plain: dict[str, str], shell: dict[str, str], door: str
+    client: httpx.AsyncClient, plain: dict[str, str], shell: dict[str, str]
 ) -> None:
-    definition, path = DOORS[door]
-    for name, body in {
-        "plain": {"programs": [{"name": "p", **definition}]},
-        "graph": {"programs": [{"name": "p", **definition}], "tasks": {"p": {"job_id": "{date}"}}},
-    }.items():
-        for params in ({"dry_run": True}, {}):
-            url = f"/v1/apps/sales/{name}"
-            refused = await client.put(url, json=body, params=params, headers=plain)
-            assert refused.status_code == 403, refused.text
-            assert f"$.programs[0].{path} " in refused.json()["detail"]
-            assert "no `shell`" in refused.json()["detail"]
-        accepted = await client.put(url, json=body, headers=shell)
-        assert accepted.status_code == 200, accepted.text
+    for definition, path in DOORS.values():
+        for name, body in {
+            "plain": {"programs": [{"name": "p", **definition}]},
+            "graph": {"programs": [{"name": "p", **definition}], "tasks": {"p": {"job_id": "{date}"}}},
+        }.items():
+            for params in ({"dry_run": True}, {}):
+                url = f"/v1/apps/sales/{name}"
+                refused = await client.put(url, json=body, params=params, headers=plain)
+                assert refused.status_code == 403, refused.text
+                assert f"$.programs[0].{path} " in refused.json()["detail"]
+                assert "no `shell`" in refused.json()["detail"]
+            accepted = await client.put(url, json=body, headers=shell)
+            assert accepted.status_code == 200, accepted.text
 
 
 @pytest.mark.parametrize(
@@ -195,29 +194,27 @@ async def prepared(services: Services, mode: DeployMode) -> str:
     return ""
 
 
-@pytest.mark.parametrize(
-    ("program", "path"),
-    [
-        ({"type": "spark", "main": "prog/{job}.py"}, "main"),
-        ({"type": "spark", "main": "x.py", "uris": ["{a}"]}, "uris[0]"),
-        ({"type": "spark", "main": "x.py", "py_files": ["a", "{a}.py"]}, "py_files[1]"),
-        ({"type": "spark", "main": "x.py", "jars": ["{a}"]}, "jars[0]"),
-        ({"type": "spark", "main": "x.py", "files": ["{a}"]}, "files[0]"),
-        ({"type": "spark", "main": "x.py", "archives": ["x#{a}"]}, "archives[0]"),
-        ({"type": "spark", "main": "x.py", "requirements": "{a}"}, "requirements"),
-        ({"type": "spark", "pymodule": "tasks.x", "folder": "{a}"}, "folder"),
-        ({"type": "python", "target": "a:b", "folder": "/srv/{a}"}, "folder"),
-        ({"type": "http", "url": "https://{host}/x"}, "url"),
-        ({"type": "http", "url": "https://example.com:{port}/x"}, "url"),
-        ({"type": "http", "url": "{secret:env:BASE}{rest}/x"}, "url"),
-    ],
-)
-async def test_names_of_files_and_hosts_are_no_templates(
-    client: httpx.AsyncClient, shell: dict[str, str], program: dict[str, Any], path: str
-) -> None:
-    body = {"programs": [{"name": "p", **program}]}
-    answer = await client.put("/v1/apps/sales/a", json=body, headers=shell)
-    assert (answer.status_code, answer.json().get("path")) == (400, f"$.programs[0].{path}")
+_TEMPLATES: Final[list[tuple[dict[str, Any], str]]] = [
+    ({"type": "spark", "main": "prog/{job}.py"}, "main"),
+    ({"type": "spark", "main": "x.py", "uris": ["{a}"]}, "uris[0]"),
+    ({"type": "spark", "main": "x.py", "py_files": ["a", "{a}.py"]}, "py_files[1]"),
+    ({"type": "spark", "main": "x.py", "jars": ["{a}"]}, "jars[0]"),
+    ({"type": "spark", "main": "x.py", "files": ["{a}"]}, "files[0]"),
+    ({"type": "spark", "main": "x.py", "archives": ["x#{a}"]}, "archives[0]"),
+    ({"type": "spark", "main": "x.py", "requirements": "{a}"}, "requirements"),
+    ({"type": "spark", "pymodule": "tasks.x", "folder": "{a}"}, "folder"),
+    ({"type": "python", "target": "a:b", "folder": "/srv/{a}"}, "folder"),
+    ({"type": "http", "url": "https://{host}/x"}, "url"),
+    ({"type": "http", "url": "https://example.com:{port}/x"}, "url"),
+    ({"type": "http", "url": "{secret:env:BASE}{rest}/x"}, "url"),
+]
+
+
+async def test_names_of_files_and_hosts_are_no_templates(client: httpx.AsyncClient, shell: dict[str, str]) -> None:
+    for program, path in _TEMPLATES:
+        body = {"programs": [{"name": "p", **program}]}
+        answer = await client.put("/v1/apps/sales/a", json=body, headers=shell)
+        assert (answer.status_code, answer.json().get("path")) == (400, f"$.programs[0].{path}")
 
 
 async def test_the_check_up_counts_what_executes_on_launchers(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -87,34 +87,32 @@ async def test_an_expectation_is_shown_with_its_misses(
         assert (await client.get(f"/v1/expectations/{unknown}")).status_code == status, unknown
 
 
-@pytest.mark.parametrize(
-    ("parts", "path"),
-    [
-        ({"expectations": [{"by": "08:00"}]}, "$.expectations[0]"),
-        ({"expectations": [{**FLIGHTS, "schedule": "x"}]}, "$.expectations[0]"),
-        ({"expectations": [{**FLIGHTS, "by": "25:00"}]}, "$.expectations[0].by"),
-        ({"expectations": [{**FLIGHTS, "by": "8 Uhr"}]}, "$.expectations[0].by"),
-        ({"expectations": [{**FLIGHTS, "every": "year"}]}, "$.expectations[0].every"),
-        ({"expectations": [{**FLIGHTS, "timeZone": "Mars/Base"}]}, "$.expectations[0].timeZone"),
-        ({"expectations": [{**FLIGHTS, "on": ["FUN"]}]}, "$.expectations[0].on"),
-        ({"expectations": [{**FLIGHTS, "partition": "day={weekday}"}]}, "$.expectations[0].partition"),
-        ({"expectations": [{**FLIGHTS, "lag": 2}]}, "$.expectations[0].lag"),
-        ({"expectations": [{**FLIGHTS, "program": "none"}]}, "$.expectations[0].program"),
-        ({"expectations": [FLIGHTS, FLIGHTS]}, "$.expectations[1]"),
-        ({"expectations": [{**FLIGHTS, "then": "load"}]}, "$.expectations[0].then"),
-        ({"onFailure": [{"mail": ["a@example.org\nBcc: x@example.com"]}]}, "$.onFailure[0].mail"),
-        ({"onFailure": [{"mail": []}]}, "$.onFailure[0].mail"),
-        ({"onFailure": [{"mail": ["a@example.org"], "program": "load"}]}, "$.onFailure[0]"),
-        ({"onFailure": [{"program": "none"}]}, "$.onFailure[0].program"),
-        ({"onFailure": [{"program": "load", "recovered": True}]}, "$.onFailure[0].recovered"),
-    ],
-)
-async def test_what_is_no_definition_is_refused_with_its_path(
-    client: httpx.AsyncClient, parts: dict[str, Any], path: str
-) -> None:
-    refused = await put(client, **parts)
-    assert (refused.status_code, refused.json()["path"]) == (400, path), refused.text
-    assert (await client.get("/v1/expectations")).json()["expectations"] == []
+_NO_DEFINITIONS: Final[list[tuple[dict[str, Any], str]]] = [
+    ({"expectations": [{"by": "08:00"}]}, "$.expectations[0]"),
+    ({"expectations": [{**FLIGHTS, "schedule": "x"}]}, "$.expectations[0]"),
+    ({"expectations": [{**FLIGHTS, "by": "25:00"}]}, "$.expectations[0].by"),
+    ({"expectations": [{**FLIGHTS, "by": "8 Uhr"}]}, "$.expectations[0].by"),
+    ({"expectations": [{**FLIGHTS, "every": "year"}]}, "$.expectations[0].every"),
+    ({"expectations": [{**FLIGHTS, "timeZone": "Mars/Base"}]}, "$.expectations[0].timeZone"),
+    ({"expectations": [{**FLIGHTS, "on": ["FUN"]}]}, "$.expectations[0].on"),
+    ({"expectations": [{**FLIGHTS, "partition": "day={weekday}"}]}, "$.expectations[0].partition"),
+    ({"expectations": [{**FLIGHTS, "lag": 2}]}, "$.expectations[0].lag"),
+    ({"expectations": [{**FLIGHTS, "program": "none"}]}, "$.expectations[0].program"),
+    ({"expectations": [FLIGHTS, FLIGHTS]}, "$.expectations[1]"),
+    ({"expectations": [{**FLIGHTS, "then": "load"}]}, "$.expectations[0].then"),
+    ({"onFailure": [{"mail": ["a@example.org\nBcc: x@example.com"]}]}, "$.onFailure[0].mail"),
+    ({"onFailure": [{"mail": []}]}, "$.onFailure[0].mail"),
+    ({"onFailure": [{"mail": ["a@example.org"], "program": "load"}]}, "$.onFailure[0]"),
+    ({"onFailure": [{"program": "none"}]}, "$.onFailure[0].program"),
+    ({"onFailure": [{"program": "load", "recovered": True}]}, "$.onFailure[0].recovered"),
+]
+
+
+async def test_what_is_no_definition_is_refused_with_its_path(client: httpx.AsyncClient) -> None:
+    for parts, path in _NO_DEFINITIONS:
+        refused = await put(client, **parts)
+        assert (refused.status_code, refused.json()["path"]) == (400, path), refused.text
+        assert (await client.get("/v1/expectations")).json()["expectations"] == []
 
 
 async def test_without_a_mail_server_no_app_has_addresses(client: httpx.AsyncClient) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -15,29 +15,27 @@ WEEKLY = "/v1/schedules/default.flights.weekly"
 EVENTS = {"type": "PARTITION", "dataset": "flights", "numPartitions": 7}
 
 
-@pytest.mark.parametrize(
-    ("fields", "path"),
-    [
-        ({"trigger": {"type": "EVERY", "interval": "4000000d"}}, "$.trigger.interval"),
-        ({"trigger": {"type": "AT", "instant": "9999-12-31T23:59:59Z"}}, "$.trigger.instant"),
-        ({"timeout": "4000000d"}, "$.timeout"),
-        ({"constraints": [{"type": "DELAY", "millisAfterTrigger": 10**15}]}, "$.constraints[0].millisAfterTrigger"),
-        ({"constraints": [{"type": "RATE", "maxRuns": 1, "per": "4000000d"}]}, "$.constraints[0].per"),
-        ({"constraints": [{"type": "GROUP", "group": "g", "limit": 2**32}]}, "$.constraints[0].limit"),
-        ({"constraints": [{"type": "POOL", "pool": "p", "size": 2**32}]}, "$.constraints[0].size"),
-        ({"pauseAfter": {"failures": 1, "lasting": "4000000d"}}, "$.pauseAfter.lasting"),
-        ({"trigger": {"type": "TIME", "cronExpression": f"{'0,' * 9000}0 4 * * *"}}, "$.trigger.cronExpression"),
-    ],
-)
-async def test_a_definition_beyond_the_limits_is_refused_with_its_path(
-    deployed: httpx.AsyncClient, fields: dict[str, Any], path: str
-) -> None:
-    before = (await deployed.get(WEEKLY)).json()
+_BEYOND: Final[list[tuple[dict[str, Any], str]]] = [
+    ({"trigger": {"type": "EVERY", "interval": "4000000d"}}, "$.trigger.interval"),
+    ({"trigger": {"type": "AT", "instant": "9999-12-31T23:59:59Z"}}, "$.trigger.instant"),
+    ({"timeout": "4000000d"}, "$.timeout"),
+    ({"constraints": [{"type": "DELAY", "millisAfterTrigger": 10**15}]}, "$.constraints[0].millisAfterTrigger"),
+    ({"constraints": [{"type": "RATE", "maxRuns": 1, "per": "4000000d"}]}, "$.constraints[0].per"),
+    ({"constraints": [{"type": "GROUP", "group": "g", "limit": 2**32}]}, "$.constraints[0].limit"),
+    ({"constraints": [{"type": "POOL", "pool": "p", "size": 2**32}]}, "$.constraints[0].size"),
+    ({"pauseAfter": {"failures": 1, "lasting": "4000000d"}}, "$.pauseAfter.lasting"),
+    ({"trigger": {"type": "TIME", "cronExpression": f"{'0,' * 9000}0 4 * * *"}}, "$.trigger.cronExpression"),
+]
 
-    answer = await deployed.put(WEEKLY, json={"program": "join", "trigger": EVENTS, **fields})
 
-    assert (answer.status_code, answer.json()["path"]) == (400, path), answer.text
-    assert (await deployed.get(WEEKLY)).json() == before
+async def test_a_definition_beyond_the_limits_is_refused_with_its_path(deployed: httpx.AsyncClient) -> None:
+    for fields, path in _BEYOND:
+        before = (await deployed.get(WEEKLY)).json()
+
+        answer = await deployed.put(WEEKLY, json={"program": "join", "trigger": EVENTS, **fields})
+
+        assert (answer.status_code, answer.json()["path"]) == (400, path), answer.text
+        assert (await deployed.get(WEEKLY)).json() == before
 
 
 @pytest.mark.parametrize(
@@ -58,22 +56,20 @@ async def test_cdaps_dialect_refuses_the_same(deployed: httpx.AsyncClient, field
     assert path in answer.text
 
 
-@pytest.mark.parametrize(
-    ("url", "body", "path"),
-    [
-        ("/v1/groups/g", {"limit": 2**31}, "$.limit"),
-        ("/v1/groups/g", {"limit": -1}, "$.limit"),
-        ("/v1/pools/p", {"size": 2**63}, "$.size"),
-        ("/v1/pools/p", {"size": 1, "age": "4000000d"}, "$.age"),
-        (f"/v1/groups/{'g' * 300}", {"limit": 1}, "$"),
-        (f"{WEEKLY}/priority", {"priority": 2**40}, "$.priority"),
-    ],
-)
-async def test_what_is_set_online_has_the_same_limits(
-    deployed: httpx.AsyncClient, url: str, body: dict[str, Any], path: str
-) -> None:
-    answer = await deployed.put(url, json=body)
-    assert (answer.status_code, answer.json()["path"]) == (400, path)
+_SET_BEYOND: Final[list[tuple[str, dict[str, Any], str]]] = [
+    ("/v1/groups/g", {"limit": 2**31}, "$.limit"),
+    ("/v1/groups/g", {"limit": -1}, "$.limit"),
+    ("/v1/pools/p", {"size": 2**63}, "$.size"),
+    ("/v1/pools/p", {"size": 1, "age": "4000000d"}, "$.age"),
+    (f"/v1/groups/{'g' * 300}", {"limit": 1}, "$"),
+    (f"{WEEKLY}/priority", {"priority": 2**40}, "$.priority"),
+]
+
+
+async def test_what_is_set_online_has_the_same_limits(deployed: httpx.AsyncClient) -> None:
+    for url, body, path in _SET_BEYOND:
+        answer = await deployed.put(url, json=body)
+        assert (answer.status_code, answer.json()["path"]) == (400, path)
 
 
 @pytest.mark.parametrize("until", ["4000000d", "9999-12-31T23:59:59Z", "9" * 300 + "d"])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -67,24 +67,24 @@ async def test_a_window_is_listed_in_the_order_of_keys_and_paged_through_ties(sc
     assert seen == [str(each.key) for each in sorted(TASKS, key=lambda each: each.key)]
 
 
-@pytest.mark.parametrize(
-    ("params", "reason"),
-    [
-        ({"to": "2026-01-01T01:00:00Z", "limit": "1"}, "from must be given"),
-        ({}, "from and to and limit must be given"),
-        ({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "x"}, "limit"),
-        ({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "0"}, "limit"),
-        ({"from": "2026-01-01T00:00:00", "to": "2026-01-01T01:00:00Z", "limit": "1"}, "from"),
-        ({"from": "2026-13-01T00:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "1"}, "from"),
-        ({"from": "2026-01-01T01:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "1"}, "before"),
-        ({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T08:00:01Z", "limit": "1"}, "8 hours"),
-    ],
-)
-async def test_a_bad_window_is_refused(scheduled: httpx.AsyncClient, params: dict[str, str], reason: str) -> None:
-    answer = await scheduled.get("/api/v1/tasks", params=params)
+_BAD_WINDOWS: Final[list[tuple[dict[str, str], str]]] = [
+    ({"to": "2026-01-01T01:00:00Z", "limit": "1"}, "from must be given"),
+    ({}, "from and to and limit must be given"),
+    ({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "x"}, "limit"),
+    ({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "0"}, "limit"),
+    ({"from": "2026-01-01T00:00:00", "to": "2026-01-01T01:00:00Z", "limit": "1"}, "from"),
+    ({"from": "2026-13-01T00:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "1"}, "from"),
+    ({"from": "2026-01-01T01:00:00Z", "to": "2026-01-01T01:00:00Z", "limit": "1"}, "before"),
+    ({"from": "2026-01-01T00:00:00Z", "to": "2026-01-01T08:00:01Z", "limit": "1"}, "8 hours"),
+]
 
-    assert answer.status_code == 400
-    assert reason in answer.json()["errors"][0]
+
+async def test_a_bad_window_is_refused(scheduled: httpx.AsyncClient) -> None:
+    for params, reason in _BAD_WINDOWS:
+        answer = await scheduled.get("/api/v1/tasks", params=params)
+
+        assert answer.status_code == 400
+        assert reason in answer.json()["errors"][0]
 
 
 @pytest.mark.parametrize("key", ["", "TaskKey", "TaskKey(x,a,b)", f"TaskKey(2016-02-09T01:41:12Z,{'a' * 601},b)"])
@@ -95,16 +95,29 @@ async def test_a_bad_key_is_refused(scheduled: httpx.AsyncClient, key: str) -> N
         assert "Unable to parse provided task key" in answer.json()["errors"][0]
 
 
-@pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"task":{}}', b'{"task":{"status":"Success"}}', b'{"task":1}'])
-async def test_another_status_is_refused(scheduled: httpx.AsyncClient, body: bytes) -> None:
-    answer = await scheduled.put(
-        "/api/v1/task", params={"key": str(TASKS[0].key)}, content=body, headers={"Content-Type": "application/json"}
-    )
+_OTHER_STATUSES: Final[list[bytes]] = [
+    b"",
+    b"{",
+    b"[]",
+    b'{"task":{}}',
+    b'{"task":{"status":"Success"}}',
+    b'{"task":1}',
+]
 
-    assert answer.status_code == 400
-    assert (await scheduled.get("/api/v1/task", params={"key": str(TASKS[0].key)})).json()["task"]["status"] == (
-        "Incomplete"
-    )
+
+async def test_another_status_is_refused(scheduled: httpx.AsyncClient) -> None:
+    for body in _OTHER_STATUSES:
+        answer = await scheduled.put(
+            "/api/v1/task",
+            params={"key": str(TASKS[0].key)},
+            content=body,
+            headers={"Content-Type": "application/json"},
+        )
+
+        assert answer.status_code == 400
+        assert (await scheduled.get("/api/v1/task", params={"key": str(TASKS[0].key)})).json()["task"]["status"] == (
+            "Incomplete"
+        )
 
 
 async def test_what_does_not_exist_is_404(scheduled: httpx.AsyncClient) -> None:

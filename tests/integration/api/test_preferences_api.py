@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -73,35 +73,33 @@ async def test_changes_at_the_same_time_are_one_after_the_other(client: httpx.As
     assert await arguments(client) == {f"n{n}": "v" for n in range(8)}
 
 
-@pytest.mark.parametrize(
-    ("method", "url", "body", "said"),
-    [
-        ("PUT", URL, {}, "$.arguments: is missing"),
-        ("PUT", URL, {"arguments": ["a"]}, "$.arguments: must be an object but is a list"),
-        ("PUT", URL, {"arguments": {"a": 1}}, "$.arguments.a: must be a text but is a number"),
-        ("PUT", URL, {"arguments": {"a": None}}, "$.arguments.a: is missing"),
-        ("PUT", URL, {"arguments": {}, "also": 1}, "$.also"),
-        ("PUT", URL, {"arguments": {"trigger.job": "1"}}, "$.arguments['trigger.job']"),
-        ("PATCH", URL, {"arguments": {"a": [1]}}, "$.arguments.a: must be a text but is a list"),
-        ("PATCH", URL, {"arguments": {f"n{n}": "" for n in range(1000)}}, "$.arguments: must have at most 1000"),
-        ("PUT", "/v1/namespaces/a-b/preferences", {"arguments": {}}, "$: namespace name 'a-b'"),
-        ("PUT", CDAP, {"a": None}, "$.a"),
-        ("PUT", CDAP, {"a": {}}, "$.a"),
-        ("PUT", CDAP, {"a": "v" * 32_769}, "$.a: must have at most 32768 characters"),
-        ("PUT", CDAP, ["a"], "$"),
-    ],
-)
-async def test_wrong_preferences_are_refused_with_their_place_and_change_nothing(
-    client: httpx.AsyncClient, method: str, url: str, body: Any, said: str
-) -> None:
-    await client.put(URL, json={"arguments": {"env": "prod"}})
+_WRONG: Final[list[tuple[str, str, Any, str]]] = [
+    ("PUT", URL, {}, "$.arguments: is missing"),
+    ("PUT", URL, {"arguments": ["a"]}, "$.arguments: must be an object but is a list"),
+    ("PUT", URL, {"arguments": {"a": 1}}, "$.arguments.a: must be a text but is a number"),
+    ("PUT", URL, {"arguments": {"a": None}}, "$.arguments.a: is missing"),
+    ("PUT", URL, {"arguments": {}, "also": 1}, "$.also"),
+    ("PUT", URL, {"arguments": {"trigger.job": "1"}}, "$.arguments['trigger.job']"),
+    ("PATCH", URL, {"arguments": {"a": [1]}}, "$.arguments.a: must be a text but is a list"),
+    ("PATCH", URL, {"arguments": {f"n{n}": "" for n in range(1000)}}, "$.arguments: must have at most 1000"),
+    ("PUT", "/v1/namespaces/a-b/preferences", {"arguments": {}}, "$: namespace name 'a-b'"),
+    ("PUT", CDAP, {"a": None}, "$.a"),
+    ("PUT", CDAP, {"a": {}}, "$.a"),
+    ("PUT", CDAP, {"a": "v" * 32_769}, "$.a: must have at most 32768 characters"),
+    ("PUT", CDAP, ["a"], "$"),
+]
 
-    answer = await client.request(method, url, json=body)
 
-    assert answer.status_code == 400, answer.text
-    detail = answer.text if url == CDAP else answer.json()["detail"]
-    assert detail.startswith(said)
-    assert await arguments(client) == {"env": "prod"}
+async def test_wrong_preferences_are_refused_with_their_place_and_change_nothing(client: httpx.AsyncClient) -> None:
+    for method, url, body, said in _WRONG:
+        await client.put(URL, json={"arguments": {"env": "prod"}})
+
+        answer = await client.request(method, url, json=body)
+
+        assert answer.status_code == 400, answer.text
+        detail = answer.text if url == CDAP else answer.json()["detail"]
+        assert detail.startswith(said)
+        assert await arguments(client) == {"env": "prod"}
 
 
 async def test_cdaps_preferences_are_the_same(client: httpx.AsyncClient) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Final
 from uuid import uuid4
 
 import httpx
@@ -107,24 +107,22 @@ async def test_a_page_of_quotas_has_whole_namespaces(client: httpx.AsyncClient) 
     assert "next" not in then
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "said"),
-    [
-        ("sales/quotas/schedules", {}, "$.limit: is missing"),
-        ("sales/quotas/schedules", {"limit": -1}, "$.limit: must be at least 0"),
-        ("sales/quotas/runs", {"limit": 2**31}, "$.limit: must be at most 2147483647"),
-        ("sales/quotas/schedules", {"limit": 2**63}, "$.limit"),
-        ("sales/quotas/schedules", {"limit": 1, "most": 2}, "$.most"),
-        ("sales/quotas/pods", {"limit": 1}, "quota: must be one of schedules, accumulations, runs"),
-        ("sa les/quotas/runs", {"limit": 1}, "$: namespace name 'sa les'"),
-    ],
-)
-async def test_what_is_no_quota_is_refused(
-    client: httpx.AsyncClient, path: str, body: dict[str, object], said: str
-) -> None:
-    answer = await client.put(f"/v1/namespaces/{path}", json=body)
+_NO_QUOTAS: Final[list[tuple[str, dict[str, object], str]]] = [
+    ("sales/quotas/schedules", {}, "$.limit: is missing"),
+    ("sales/quotas/schedules", {"limit": -1}, "$.limit: must be at least 0"),
+    ("sales/quotas/runs", {"limit": 2**31}, "$.limit: must be at most 2147483647"),
+    ("sales/quotas/schedules", {"limit": 2**63}, "$.limit"),
+    ("sales/quotas/schedules", {"limit": 1, "most": 2}, "$.most"),
+    ("sales/quotas/pods", {"limit": 1}, "quota: must be one of schedules, accumulations, runs"),
+    ("sa les/quotas/runs", {"limit": 1}, "$: namespace name 'sa les'"),
+]
 
-    assert (answer.status_code, answer.json()["detail"].startswith(said)) == (400, True), answer.text
+
+async def test_what_is_no_quota_is_refused(client: httpx.AsyncClient) -> None:
+    for path, body, said in _NO_QUOTAS:
+        answer = await client.put(f"/v1/namespaces/{path}", json=body)
+
+        assert (answer.status_code, answer.json()["detail"].startswith(said)) == (400, True), answer.text
 
 
 async def test_a_change_over_the_quota_of_schedules_is_refused_as_a_whole(client: httpx.AsyncClient) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import httpx
 import pytest
 
@@ -68,27 +70,25 @@ async def test_a_run_and_its_job_are_repeated_once(failed: httpx.AsyncClient) ->
     ]
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "headers", "code", "said"),
-    [
-        ("jobs/default.flights.weekly.1.9", {}, {}, 404, "job 'default.flights.weekly.1.9' was not found"),
-        ("runs/nothing", {}, {}, 404, "run 'nothing' was not found"),
-        ("runs/default.flights.join.manual-m.r1", {}, {}, 409, "run 'default.flights.join.manual-m.r1' has no job"),
-        (f"jobs/{JOB}", {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
-        (f"jobs/{JOB}", {"muted": True}, {}, 400, "$.muted"),
-        (f"jobs/{JOB}", {}, {"Idempotency-Key": ""}, 400, "Idempotency-Key: must have 1 to 255 characters"),
-    ],
-)
-async def test_what_cannot_be_repeated_is_refused(  # noqa: PLR0917
-    failed: httpx.AsyncClient, path: str, body: dict[str, object], headers: dict[str, str], code: int, said: str
-) -> None:
-    started = await failed.post("/v1/programs/default.flights.join/runs", json={"now": True, "token": "m"})
-    assert started.status_code == 202
+_NOT_REPEATED: Final[list[tuple[str, dict[str, object], dict[str, str], int, str]]] = [
+    ("jobs/default.flights.weekly.1.9", {}, {}, 404, "job 'default.flights.weekly.1.9' was not found"),
+    ("runs/nothing", {}, {}, 404, "run 'nothing' was not found"),
+    ("runs/default.flights.join.manual-m.r1", {}, {}, 409, "run 'default.flights.join.manual-m.r1' has no job"),
+    (f"jobs/{JOB}", {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
+    (f"jobs/{JOB}", {"muted": True}, {}, 400, "$.muted"),
+    (f"jobs/{JOB}", {}, {"Idempotency-Key": ""}, 400, "Idempotency-Key: must have 1 to 255 characters"),
+]
 
-    answer = await failed.post(f"/v1/{path}/rerun", json=body, headers=headers)
 
-    assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
-    assert len((await failed.get("/v1/jobs")).json()["jobs"]) == 1
+async def test_what_cannot_be_repeated_is_refused(failed: httpx.AsyncClient) -> None:
+    for path, body, headers, code, said in _NOT_REPEATED:
+        started = await failed.post("/v1/programs/default.flights.join/runs", json={"now": True, "token": "m"})
+        assert started.status_code == 202
+
+        answer = await failed.post(f"/v1/{path}/rerun", json=body, headers=headers)
+
+        assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
+        assert len((await failed.get("/v1/jobs")).json()["jobs"]) == 1
 
 
 FAILED_JOBS = "/v1/schedules/default.flights.weekly/reruns"
@@ -133,22 +133,20 @@ async def test_other_runs_are_left_out(failed: httpx.AsyncClient, body: dict[str
     assert (await failed.post(FAILED_JOBS, json=body)).json() == {"jobs": []}
 
 
-@pytest.mark.parametrize(
-    ("schedule", "body", "headers", "code", "said"),
-    [
-        ("nowhere", {}, {}, 404, "schedule 'default.flights.nowhere' was not found"),
-        ("weekly", {"since": "yesterday"}, {}, 400, "$.since: 'yesterday' is no duration"),
-        ("weekly", {"runs": "all"}, {}, 400, "$.runs"),
-        ("weekly", {"runs": [str(number) for number in range(1001)]}, {}, 400, "$.runs"),
-        ("weekly", {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
-        ("weekly", {"wait": True}, {}, 400, "$.wait"),
-        ("weekly", {}, {"Idempotency-Key": "x" * 256}, 400, "Idempotency-Key: must have 1 to 255 characters"),
-    ],
-)
-async def test_a_wrong_request_for_failed_jobs_is_refused(  # noqa: PLR0917
-    failed: httpx.AsyncClient, schedule: str, body: dict[str, object], headers: dict[str, str], code: int, said: str
-) -> None:
-    answer = await failed.post(f"/v1/schedules/default.flights.{schedule}/reruns", json=body, headers=headers)
+_WRONG_REQUESTS: Final[list[tuple[str, dict[str, object], dict[str, str], int, str]]] = [
+    ("nowhere", {}, {}, 404, "schedule 'default.flights.nowhere' was not found"),
+    ("weekly", {"since": "yesterday"}, {}, 400, "$.since: 'yesterday' is no duration"),
+    ("weekly", {"runs": "all"}, {}, 400, "$.runs"),
+    ("weekly", {"runs": [str(number) for number in range(1001)]}, {}, 400, "$.runs"),
+    ("weekly", {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
+    ("weekly", {"wait": True}, {}, 400, "$.wait"),
+    ("weekly", {}, {"Idempotency-Key": "x" * 256}, 400, "Idempotency-Key: must have 1 to 255 characters"),
+]
 
-    assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
-    assert len((await failed.get("/v1/jobs")).json()["jobs"]) == 1
+
+async def test_a_wrong_request_for_failed_jobs_is_refused(failed: httpx.AsyncClient) -> None:
+    for schedule, body, headers, code, said in _WRONG_REQUESTS:
+        answer = await failed.post(f"/v1/schedules/default.flights.{schedule}/reruns", json=body, headers=headers)
+
+        assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
+        assert len((await failed.get("/v1/jobs")).json()["jobs"]) == 1

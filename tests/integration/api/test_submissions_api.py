@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -78,35 +78,33 @@ async def test_a_program_alone_is_submitted_and_listed_without_a_schedule(deploy
     assert held.status_code == 202
 
 
-@pytest.mark.parametrize(
-    ("path", "body", "headers", "code", "said"),
-    [
-        ("/v1/programs/default.flights.nowhere/runs", {}, {}, 404, "program 'default.flights.nowhere' was not found"),
-        ("/v1/schedules/default.flights.nowhere/runs", {}, {}, 404, "schedule 'default.flights.nowhere' was not found"),
-        ("/v1/schedules/nowhere/runs", {}, {}, 400, "$: 'nowhere' is not of the form namespace.app.name"),
-        (WEEKLY, {"key": {"date": "1"}}, {}, 400, "$.key: is given, but the schedule's trigger has no key"),
-        (WEEKLY, {"now": True}, {}, 400, "$.now"),
-        (WEEKLY, {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
-        (WEEKLY, {"arguments": {"trigger.key": "1"}}, {}, 400, "$.arguments.trigger.key: is a fact of the trigger"),
-        (WEEKLY, {"arguments": {"a": 1}}, {}, 400, "$.arguments.a: must be a text"),
-        (WEEKLY, {"arguments": {f"n{n}": "v" for n in range(1001)}}, {}, 400, "$.arguments: must have at most 1000"),
-        (WEEKLY, {"reason": "\0"}, {}, 400, "$.reason"),
-        (WEEKLY, {}, {"Idempotency-Key": ""}, 400, "Idempotency-Key: must have 1 to 255 characters but has 0"),
-        (WEEKLY, {}, {"Idempotency-Key": "x" * 256}, 400, "Idempotency-Key: must have 1 to 255 characters"),
-        (JOIN, {"key": {"date": "1"}}, {}, 400, "$.key"),
-        (JOIN, {"atMost": 1}, {}, 400, "$.atMost: is only for a run that starts at once: set `now`"),
-        (JOIN, {"force": True}, {}, 400, "$.force: is only for a run that starts at once: set `now`"),
-        (JOIN, {"token": "a"}, {"Idempotency-Key": "b"}, 400, "$.token: is not the key of header Idempotency-Key"),
-    ],
-)
-async def test_what_cannot_be_submitted_is_refused_and_starts_nothing(  # noqa: PLR0917
-    deployed: httpx.AsyncClient, path: str, body: dict[str, object], headers: dict[str, str], code: int, said: str
-) -> None:
-    answer = await deployed.post(path, json=body, headers=headers)
+_REFUSED: Final[list[tuple[str, dict[str, object], dict[str, str], int, str]]] = [
+    ("/v1/programs/default.flights.nowhere/runs", {}, {}, 404, "program 'default.flights.nowhere' was not found"),
+    ("/v1/schedules/default.flights.nowhere/runs", {}, {}, 404, "schedule 'default.flights.nowhere' was not found"),
+    ("/v1/schedules/nowhere/runs", {}, {}, 400, "$: 'nowhere' is not of the form namespace.app.name"),
+    (WEEKLY, {"key": {"date": "1"}}, {}, 400, "$.key: is given, but the schedule's trigger has no key"),
+    (WEEKLY, {"now": True}, {}, 400, "$.now"),
+    (WEEKLY, {"arguments": {"a": "\0"}}, {}, 400, "$.arguments"),
+    (WEEKLY, {"arguments": {"trigger.key": "1"}}, {}, 400, "$.arguments.trigger.key: is a fact of the trigger"),
+    (WEEKLY, {"arguments": {"a": 1}}, {}, 400, "$.arguments.a: must be a text"),
+    (WEEKLY, {"arguments": {f"n{n}": "v" for n in range(1001)}}, {}, 400, "$.arguments: must have at most 1000"),
+    (WEEKLY, {"reason": "\0"}, {}, 400, "$.reason"),
+    (WEEKLY, {}, {"Idempotency-Key": ""}, 400, "Idempotency-Key: must have 1 to 255 characters but has 0"),
+    (WEEKLY, {}, {"Idempotency-Key": "x" * 256}, 400, "Idempotency-Key: must have 1 to 255 characters"),
+    (JOIN, {"key": {"date": "1"}}, {}, 400, "$.key"),
+    (JOIN, {"atMost": 1}, {}, 400, "$.atMost: is only for a run that starts at once: set `now`"),
+    (JOIN, {"force": True}, {}, 400, "$.force: is only for a run that starts at once: set `now`"),
+    (JOIN, {"token": "a"}, {"Idempotency-Key": "b"}, 400, "$.token: is not the key of header Idempotency-Key"),
+]
 
-    assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
-    assert await jobs(deployed) == []
-    assert (await deployed.get("/v1/runs")).json()["runs"] == []
+
+async def test_what_cannot_be_submitted_is_refused_and_starts_nothing(deployed: httpx.AsyncClient) -> None:
+    for path, body, headers, code, said in _REFUSED:
+        answer = await deployed.post(path, json=body, headers=headers)
+
+        assert (answer.status_code, answer.json()["detail"].startswith(said)) == (code, True), answer.text
+        assert await jobs(deployed) == []
+        assert (await deployed.get("/v1/runs")).json()["runs"] == []
 
 
 async def test_the_key_of_a_correlating_schedule_is_named_by_its_column(client: httpx.AsyncClient) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import httpx
 import pytest
@@ -71,33 +71,31 @@ async def test_tasks_are_registered_listed_explained_and_ended(queue: httpx.Asyn
     assert (await queue.post("/v1/queues/mail/pause", json={})).json()["paused"] is True
 
 
-@pytest.mark.parametrize(
-    ("body", "path"),
-    [
-        ({}, "$.key"),
-        ({"key": ""}, "$.key"),
-        ({"key": "k", "due": "yesterday"}, "$.due"),
-        ({"key": "k", "due": "2001-01-01T00:00:00Z"}, "$.due"),
-        ({"key": "k", "due": "2030-01-01T00:00:00Z", "after": "1m"}, "$.after"),
-        ({"key": "k", "base64": "?"}, "$.base64"),
-        ({"key": "k", "data": 1, "text": "a"}, "$.text"),
-        ({"key": "k", "lane": "x" * 601}, "$.lane"),
-        ({"key": "k", "odd": 1}, "$.odd"),
-        ({"key": "k", "recurrence": {"rhythm": {"type": "EVERY", "interval": "1ms"}}}, "$.recurrence.rhythm.interval"),
-        ({"key": "k", "recurrence": {"rhythm": {"type": "TIME", "cronExpression": "0 0 30 2 *"}}}, None),
-        ({"key": "k", "retry": {"type": "never"}}, "$.retry.type"),
-        ([{"key": "k"}, {"key": "k", "after": "-1"}], "$[1].after"),
-        ([{"key": "k"}] * 1001, "$"),
-    ],
-)
-async def test_a_bad_task_is_refused_with_its_path_and_none_is_stored(
-    queue: httpx.AsyncClient, body: Any, path: str | None
-) -> None:
-    answer = await queue.post("/v1/queues/mail/tasks", json=body)
+_BAD_TASKS: Final[list[tuple[Any, str | None]]] = [
+    ({}, "$.key"),
+    ({"key": ""}, "$.key"),
+    ({"key": "k", "due": "yesterday"}, "$.due"),
+    ({"key": "k", "due": "2001-01-01T00:00:00Z"}, "$.due"),
+    ({"key": "k", "due": "2030-01-01T00:00:00Z", "after": "1m"}, "$.after"),
+    ({"key": "k", "base64": "?"}, "$.base64"),
+    ({"key": "k", "data": 1, "text": "a"}, "$.text"),
+    ({"key": "k", "lane": "x" * 601}, "$.lane"),
+    ({"key": "k", "odd": 1}, "$.odd"),
+    ({"key": "k", "recurrence": {"rhythm": {"type": "EVERY", "interval": "1ms"}}}, "$.recurrence.rhythm.interval"),
+    ({"key": "k", "recurrence": {"rhythm": {"type": "TIME", "cronExpression": "0 0 30 2 *"}}}, None),
+    ({"key": "k", "retry": {"type": "never"}}, "$.retry.type"),
+    ([{"key": "k"}, {"key": "k", "after": "-1"}], "$[1].after"),
+    ([{"key": "k"}] * 1001, "$"),
+]
 
-    assert answer.status_code == 400, answer.text
-    assert path is None or answer.json()["path"] == path
-    assert (await queue.get("/v1/queues/mail")).json()["tasks"] == 0
+
+async def test_a_bad_task_is_refused_with_its_path_and_none_is_stored(queue: httpx.AsyncClient) -> None:
+    for body, path in _BAD_TASKS:
+        answer = await queue.post("/v1/queues/mail/tasks", json=body)
+
+        assert answer.status_code == 400, answer.text
+        assert path is None or answer.json()["path"] == path
+        assert (await queue.get("/v1/queues/mail")).json()["tasks"] == 0
 
 
 async def test_what_does_not_exist_is_404(queue: httpx.AsyncClient) -> None:

@@ -38,6 +38,7 @@ from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.runs.run_queries import RunQueries
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.testing.clock import SettableClock
+from tests.support.world import StoredWorld
 
 SHARDS = 4
 PROGRAM = ProgramRef("default", "app", "load")
@@ -82,12 +83,12 @@ class CountedRunners:
         return self.endings.get(run)
 
 
-class World:
+class World(StoredWorld):
     """Everything a launcher touches, and a few verbs to move it."""
 
     def __init__(self, dsn: str, pool: asyncpg.Pool, broker: Broker) -> None:
+        super().__init__(pool)
         self.dsn = dsn
-        self.pool = pool
         self.broker = broker
         self.clock = SettableClock(datetime(2026, 3, 1, 12, 0, tzinfo=UTC))
         self.runners = CountedRunners()
@@ -127,8 +128,7 @@ class World:
 
     async def execute(self, executable: Executable) -> None:
         """From here on the program is this."""
-        program = Program(PROGRAM, executable, {"a": "program"})
-        await self.pool.execute("UPDATE programs SET definition = $1", program_to_json(program))
+        await self.put_program(Program(PROGRAM, executable, {"a": "program"}))
 
     def ready(self, schedule: Schedule, sequence: int, *, generation: int = 1, events: int = 1) -> ReadyJob:
         now = self.clock.now()
@@ -153,22 +153,8 @@ class World:
             pass
         await intake.close()
 
-    async def refuse(self, when: str) -> None:
-        """PostgreSQL takes no change of a run of which that holds, as it takes no NUL in a text."""
-        await self.pool.execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'character_not_in_repertoire'; END $$"
-        )
-        await self.pool.execute(
-            f"CREATE TRIGGER refuse BEFORE UPDATE ON runs FOR EACH ROW WHEN ({when}) EXECUTE FUNCTION refuse()"
-        )
-
     async def states(self) -> dict[str, str]:
-        rows = await self.pool.fetch("SELECT id, state FROM jobs ORDER BY schedule, generation, sequence")
-        return {row["id"].split(".", 2)[2]: row["state"] for row in rows}
-
-    async def column(self, sql: str, *args: Any) -> list[Any]:
-        return [row[0] for row in await self.pool.fetch(sql, *args)]
+        return {each.id.split(".", 2)[2]: each.state for each in await self.stored_jobs()}
 
 
 def schedule(name: str, **fields: Any) -> Schedule:

@@ -103,15 +103,15 @@ class Graphs:
         """Launchers decide; the runs that were made."""
         while await self.world.launcher.run_once():
             pass
-        return await self.world.column("SELECT id FROM runs WHERE state = 'PENDING' ORDER BY id")
+        return await self.world.pending()
 
     async def end(self, run: str, state: RunState = RunState.COMPLETED, exit_code: int | None = None) -> None:
         now = self.world.clock.now()
         assert await self.world.run_store.claim(run, runner=f"host:1:{run}", log_path="/log", now=now)
         code = exit_code if exit_code is not None else 0 if state is RunState.COMPLETED else 1
         assert await self.world.run_store.finish(run, RunEnd(state, "because", now, code))
-        row = await self.world.pool.fetchrow("SELECT arguments FROM runs WHERE id = $1", run)
-        self.done.append(f"{row['arguments']['task']} {row['arguments']['job_id']}")
+        arguments = (await self.world.run(run)).arguments
+        self.done.append(f"{arguments['task']} {arguments['job_id']}")
 
     async def work(
         self, failing: Callable[[str], bool] = lambda run: False, codes: Mapping[str, int] | None = None
@@ -129,8 +129,7 @@ class Graphs:
         raise AssertionError("it never rests")
 
     async def states(self) -> dict[str, str]:
-        rows = await self.world.pool.fetch("SELECT task, job_id, state FROM graph_nodes ORDER BY task, job_id")
-        return {f"{row['task']} {row['job_id']}": row["state"] for row in rows}
+        return {f"{node.task} {node.job_id}": node.state for node in await self.world.nodes()}
 
 
 def task(template: str, *on: str, **more: Any) -> dict[str, Any]:

@@ -70,9 +70,9 @@ class Staffed:
         async with asyncio.timeout(30):
             while True:
                 await self.once()
-                found = await self.world.pool.fetchrow("SELECT state, reason FROM runs WHERE id = $1", run)
-                if found is not None and found["state"] == state:
-                    return found["reason"]
+                for found in await self.world.stored_runs():
+                    if found.id == run and found.state == state:
+                        return found.reason
                 await asyncio.sleep(0.01)
 
 

@@ -77,7 +77,7 @@ class Backfills:
 
     async def pending(self) -> list[str]:
         """The runs that wait for a runner, in the order of their admission."""
-        return await self.world.column("SELECT id FROM runs WHERE state = 'PENDING' ORDER BY created_at, id")
+        return [run.id for run in sorted(await self.world.active(), key=lambda run: (run.created_at, run.id))]
 
     async def end(self, run: str, state: RunState = RunState.COMPLETED) -> None:
         world, now = self.world, self.world.clock.now()
@@ -121,7 +121,7 @@ async def test_each_tick_becomes_one_job_at_most_two_at_a_time_oldest_first(worl
     explained = await explain_job(f"{PREFIX}.3", jobs=world.jobs, clock=world.clock)
     assert explained.satisfied_by[0] == f"a submission by hand, of backfill {PREFIX}: ann"
     assert await backfills.feed.feed(now=world.clock.now(), limit=10) is None
-    lines = await world.column("SELECT action FROM decisions WHERE subject = $1 ORDER BY id", PREFIX)
+    lines = await world.actions(PREFIX)
     assert lines == ["backfill.started", "backfill.completed"]
 
 
@@ -174,23 +174,18 @@ async def test_a_crash_at_any_moment_doubles_and_loses_nothing(world: World, bac
         for run in (await backfills.pending())[:1]:
             await backfills.end(run)
 
-    rows = await world.column("SELECT id FROM runs ORDER BY id")
-    assert rows == [f"{PREFIX}.{number}.r1" for number in range(1, 8)]
+    assert [run.id for run in await world.stored_runs()] == [f"{PREFIX}.{number}.r1" for number in range(1, 8)]
     assert (await backfills.store.get(PREFIX)).state is BackfillState.COMPLETED
 
 
 async def test_a_feeding_that_is_rolled_back_is_repeated(world: World, backfills: Backfills) -> None:
     await world.define(DAILY)
     await backfills.start(DAILY, WEEK, max_active=3)
-    await world.pool.execute(
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'refused' "
-        "USING ERRCODE = 'query_canceled'; END $$; "
-        "CREATE TRIGGER refuse BEFORE UPDATE ON backfill_items EXECUTE FUNCTION refuse()"
-    )
+    await world.refuse("true", change="UPDATE ON backfill_items", code="query_canceled")
     with pytest.raises(Exception, match="refused"):
         await backfills.step()
-    assert await world.column("SELECT id FROM jobs") == []
-    await world.pool.execute("DROP TRIGGER refuse ON backfill_items")
+    assert await world.stored_jobs() == []
+    await world.refuse_no_more("backfill_items")
 
     await backfills.step()
 
@@ -237,7 +232,7 @@ async def test_cancel_ends_what_waits_and_active_runs_go_on(world: World, backfi
     assert await backfills.counts() == BackfillCounts(7, 0, failed=1, dropped=2)
     states = [each.state for each in await backfills.store.jobs(PREFIX, limit=10)]
     assert states == [ItemState.FAILED, *[ItemState.DROPPED] * 2, *[ItemState.WAITING] * 4]
-    assert len(await world.column("SELECT id FROM jobs")) == 3
+    assert await world.size("jobs") == 3
     with pytest.raises(ConflictError, match="is CANCELLED"):
         await backfills.change(BackfillFact.RESUMED)
 
@@ -297,9 +292,9 @@ async def test_mute_is_stored_with_every_job(world: World, backfills: Backfills)
     await backfills.step()
     await backfills.end(f"{PREFIX}.1.r1")
 
-    assert await world.column("SELECT muted FROM runs") == [True, True]
-    assert await world.column("SELECT value FROM outbox WHERE topic = 'program-status'") == []
-    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'run.muted'") != [0]
+    assert [run.muted for run in await world.stored_runs()] == [True, True]
+    assert await world.published("program-status") == []
+    assert await world.history(action="run.muted")
 
 
 async def test_a_repeat_finds_the_first_and_another_request_with_its_key_is_refused(
@@ -310,7 +305,7 @@ async def test_a_repeat_finds_the_first_and_another_request_with_its_key_is_refu
     found = await asyncio.gather(*(backfills.store.start(request(DAILY, WEEK), now=now) for _ in range(5)))
 
     assert sum(not repeated for _, repeated in found) == 1
-    assert await world.column("SELECT count(*) FROM backfill_items") == [7]
+    assert await world.size("backfill_items") == 7
     with pytest.raises(ConflictError, match="belongs to another request"):
         await backfills.start(DAILY, WEEK, only=Only.ALL)
     assert [each.id for each in await backfills.store.list_recent(limit=5)] == [PREFIX]
@@ -337,8 +332,8 @@ async def test_what_ended_is_forgotten_after_its_time(world: World, backfills: B
 
     await backfills.feeding.run_once()
 
-    assert await world.column("SELECT id FROM backfills") == ["default.app.daily.backfill-other"]
-    assert await world.column("SELECT DISTINCT backfill FROM backfill_items") == ["default.app.daily.backfill-other"]
+    assert [each.id for each in await backfills.store.list_recent(limit=5)] == ["default.app.daily.backfill-other"]
+    assert await world.size("backfill_items") == 7
     with pytest.raises(NotFoundError):
         await backfills.store.jobs(PREFIX, limit=1)
 
@@ -359,7 +354,7 @@ async def test_a_rerun_of_its_job_is_about_the_same_tick_and_no_longer_of_the_ba
 
     run = await world.runs.get(f"{made.job}.r1")
     assert run.arguments["trigger.logical_start_time"] == "2026-02-01T06:00:00+00:00"
-    assert await world.column("SELECT backfill FROM jobs WHERE id = $1", made.job) == [None]
+    assert (await world.job(made.job)).backfill is None
 
 
 async def test_more_jobs_than_one_confirms_are_refused_with_their_number(world: World, backfills: Backfills) -> None:
@@ -369,8 +364,8 @@ async def test_more_jobs_than_one_confirms_are_refused_with_their_number(world: 
 
     with pytest.raises(InvalidError, match=r"would make 10001 jobs, more than 10000"):
         await backfills.start(minutely, span)
-    assert await world.column("SELECT count(*) FROM backfills") == [0]
+    assert await world.size("backfills") == 0
     found = await backfills.start(minutely, span, confirmed=True)
 
     assert found.counts.items == 10_001
-    assert await world.column("SELECT count(*), max(number) FROM backfill_items") == [10_001]
+    assert await world.size("backfill_items") == 10_001

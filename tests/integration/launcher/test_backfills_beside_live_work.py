@@ -73,11 +73,8 @@ async def test_live_work_of_another_schedule_of_the_pool_goes_first_though_its_p
     assert await backfills.pending() == ["default.app.low.1.1.r1"]
 
 
-@pytest.mark.parametrize("overlap", list(Overlap))
-async def test_a_live_job_is_not_skipped_joined_or_replaced_by_a_backfill(
-    world: World, backfills: Backfills, overlap: Overlap
-) -> None:
-    owner = replace(DAILY, overlap=overlap)
+async def test_a_live_job_ends_no_run_of_a_backfill(world: World, backfills: Backfills) -> None:
+    owner = replace(DAILY, overlap=Overlap.KILL_RUNNING)
     await world.define(owner)
     await backfills.start(owner, WEEK, max_active=2)
     await backfills.step()
@@ -87,5 +84,5 @@ async def test_a_live_job_is_not_skipped_joined_or_replaced_by_a_backfill(
     states = await world.states()
     assert states["daily.1.1"] == "PENDING_LAUNCH"
     assert {states[name] for name in states if name.startswith("daily.backfill-")} == {"PENDING_LAUNCH"}
-    stops = await world.column("SELECT id FROM runs WHERE stop_requested IS NOT NULL")
+    stops = [run.id for run in await world.stored_runs() if run.stop_requested]
     assert not any(".backfill-" in run for run in stops)

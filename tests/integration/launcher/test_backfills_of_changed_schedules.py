@@ -21,7 +21,7 @@ def backfills(world: World) -> Backfills:
 async def test_a_schedule_that_is_disabled_or_deleted_stops_its_backfill(world: World, backfills: Backfills) -> None:
     await world.define(DAILY)
     await backfills.start(DAILY, WEEK, max_active=1)
-    await world.pool.execute("UPDATE schedules SET enabled = false")
+    await world.disable()
     await backfills.step()
     found = await backfills.store.get(PREFIX)
     assert (found.state, found.reason) == (
@@ -30,13 +30,13 @@ async def test_a_schedule_that_is_disabled_or_deleted_stops_its_backfill(world: 
     )
     with pytest.raises(ConflictError, match="is disabled"):
         await backfills.start(DAILY, WEEK, "other")
-    await world.pool.execute("UPDATE schedules SET enabled = true")
+    await world.enable()
     await backfills.change(BackfillFact.RESUMED)
-    await world.pool.execute("UPDATE schedules SET deleted_at = now(), enabled = false")
+    await world.delete_schedule()
     await backfills.step()
     found = await backfills.store.get(PREFIX)
     assert (found.state, found.reason) == (BackfillState.CANCELLED, "its schedule was deleted")
-    assert await world.column("SELECT id FROM jobs") == []
+    assert await world.stored_jobs() == []
 
 
 async def test_a_draining_schedule_gets_no_more_jobs_and_its_backfill_goes_on_afterwards(
@@ -45,16 +45,14 @@ async def test_a_draining_schedule_gets_no_more_jobs_and_its_backfill_goes_on_af
     await world.define(DAILY)
     await backfills.start(DAILY, WEEK, max_active=1)
     await backfills.step()
-    await world.pool.execute(
-        "UPDATE schedules SET enabled = false, draining_in = generation, kept_in = generation, kept_from = generation"
-    )
+    await world.drain()
     [run] = await backfills.pending()
     await backfills.end(run)
     await backfills.step()
-    assert await world.column("SELECT id FROM jobs") == [f"{PREFIX}.1"]
+    assert [job.id for job in await world.stored_jobs()] == [f"{PREFIX}.1"]
     assert (await backfills.store.get(PREFIX)).state is BackfillState.RUNNING
 
-    await world.pool.execute("UPDATE schedules SET enabled = true, draining_in = NULL")
+    await world.enable()
     await backfills.step()
     assert await backfills.pending() == [f"{PREFIX}.2.r1"]
 

@@ -89,20 +89,15 @@ async def test_a_runner_killed_as_it_fetches_a_bundle_leaves_none_that_is_incomp
 ) -> None:
     digest = await stored(world, code)
     place = Place(world, tmp_path / "data")
-    blocking = await asyncpg.connect(world.dsn)
-    transaction = blocking.transaction()
-    await transaction.start()
-    await blocking.execute("LOCK TABLE bundle_chunks IN ACCESS EXCLUSIVE MODE")
-    await place.launch(PythonJob("tool:run", folder="parts", bundle=digest))
     bundles = place.data_dir / "bundles"
 
     async def fetching() -> bool:
         return bundles.is_dir() and any(bundles.iterdir())
 
-    await eventually(fetching)
-    (await place.runner()).kill()
-    await transaction.rollback()
-    await blocking.close()
+    async with world.table_locked("bundle_chunks"):
+        await place.launch(PythonJob("tool:run", folder="parts", bundle=digest))
+        await eventually(fetching)
+        (await place.runner()).kill()
     assert not (bundles / digest).exists()
 
     async def lost() -> bool:
@@ -127,7 +122,7 @@ async def test_an_upload_killed_in_the_middle_leaves_nothing_and_is_repeated(wor
     store = BundleStore(world.pool)
     now, digest = datetime.now(UTC), "a" * 64
     assert not await store.use("default", digest, now=now)
-    assert await world.pool.fetchval("SELECT count(*) FROM bundle_chunks") == 0
+    assert await world.size("bundle_chunks") == 0
     assert await store.put("default", digest, [b"x"], size=1, files=1, now=now)
     assert b"".join([each async for each in store.read("default", digest)]) == b"x"
 
@@ -141,10 +136,7 @@ async def test_a_bundle_that_a_deployment_marks_as_used_meanwhile_is_kept(world:
         await connection.execute("UPDATE bundles SET used_at = $1", now)
         removal = asyncio.create_task(store.remove_unused(before=now))
 
-        async def waiting() -> bool:
-            return bool(await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
-
-        await eventually(waiting)
+        await world.blocked()
     await connection.close()
 
     assert await removal == []

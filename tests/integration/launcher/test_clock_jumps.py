@@ -15,6 +15,7 @@ import pytest
 from streamsched.api.app import make_api
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.config import Settings
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.timed import OnExpiry, Within
@@ -25,6 +26,7 @@ from streamsched.roles.launcher import launcher_loops
 from streamsched.roles.role import Role
 from streamsched.roles.services import Services, clock_loops, open_services
 from streamsched.roles.worker import worker_loops
+from tests.support.world import StoredWorld
 from tests.support.wrong_clock import WrongClock
 
 pytestmark = pytest.mark.postgres
@@ -68,7 +70,8 @@ class Installation:
         assert answer.status_code == 202, answer.text
 
     async def jobs(self, schedule: str) -> int:
-        return await self.pool.fetchval("SELECT count(*) FROM jobs WHERE schedule = $1", f"default.jump.{schedule}")
+        stored = await StoredWorld(self.pool).stored_jobs()
+        return sum(job.schedule == f"default.jump.{schedule}" for job in stored)
 
     async def judged(self) -> list[str]:
         rows = await self.pool.fetch("SELECT fact FROM clock_judgements ORDER BY number")
@@ -123,7 +126,7 @@ async def test_a_wrong_clock_for_a_moment_silences_kills_and_expires_nothing(
     for name, attributes in (("pa", {"k": "1"}), ("wa", {})):
         await at.emit(name, **attributes)
     await until(lambda: _at_least(at, "second", 3), "ticks fire")
-    await until(lambda: _is(at, "SELECT count(*) = 1 FROM open_keys"), "the key is open")
+    await until(lambda: _open(at), "the key is open")
     holders, begun = await at.holders(), await at.jobs("second")
 
     await wrong_clock.set(off)
@@ -134,8 +137,8 @@ async def test_a_wrong_clock_for_a_moment_silences_kills_and_expires_nothing(
     assert begun <= during, "no tick is lost with the judgement"
     assert await at.pool.fetchval("SELECT max(abs(extract(epoch FROM due_at - pg_catalog.now()))) < 60 FROM timers")
     assert await at.pool.fetchval("SELECT max(abs(extract(epoch FROM created_at - pg_catalog.now()))) < 60 FROM jobs")
-    assert await at.pool.fetchval("SELECT state = 'RUNNING' AND stop_requested IS NULL FROM runs WHERE id = 'long'")
-    assert await at.pool.fetchval("SELECT count(*) FROM open_keys") == 1
+    assert await _goes_on(at)
+    assert await _open(at)
     assert await at.holders() == holders, "no lease changes hands"
 
     await wrong_clock.set(timedelta(0))
@@ -147,7 +150,7 @@ async def test_a_wrong_clock_for_a_moment_silences_kills_and_expires_nothing(
 
     assert await at.judged() == ["jumped", "returned"]
     assert await at.holders() == holders
-    assert await at.pool.fetchval("SELECT state = 'RUNNING' AND stop_requested IS NULL FROM runs WHERE id = 'long'")
+    assert await _goes_on(at)
 
 
 async def _at_least(at: Installation, schedule: str, jobs: int) -> bool:
@@ -158,5 +161,10 @@ async def _judged(at: Installation, fact: str) -> bool:
     return (await at.judged())[-1:] == [fact]
 
 
-async def _is(at: Installation, query: str) -> bool:
-    return await at.pool.fetchval(query)
+async def _open(at: Installation) -> bool:
+    return await StoredWorld(at.pool).size("open_keys") == 1
+
+
+async def _goes_on(at: Installation) -> bool:
+    run = await StoredWorld(at.pool).run("long")
+    return run.state == RunState.RUNNING and run.stop_requested is None

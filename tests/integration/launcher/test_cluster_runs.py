@@ -135,7 +135,7 @@ async def test_a_driver_outlives_its_runner_and_the_next_runner_finds_it(
 
     async def taken_over() -> bool:
         await place.run_monitor.check_runs()
-        return "run.taken_over" in await world.column("SELECT action FROM decisions WHERE subject_kind = 'run'")
+        return "run.taken_over" in await world.actions(kind="run")
 
     await eventually(taken_over)
     (tmp_path / "go").touch()

@@ -22,17 +22,6 @@ from .conftest import MINUTE, World, sharing
 
 pytestmark = pytest.mark.postgres
 
-LEFT = """
-SELECT json_build_array(
-    (SELECT json_agg(r ORDER BY id) FROM (
-        SELECT id, job, state, executable, arguments, runner, heartbeat_at, spawn_at, deadline_at FROM runs) r),
-    (SELECT json_agg(j ORDER BY id) FROM (SELECT id, state, reason, ended_at, next_check_at, ready FROM jobs) j),
-    (SELECT json_agg(s ORDER BY run) FROM group_slots s),
-    (SELECT json_agg(d ORDER BY subject, action, reason) FROM (
-        SELECT at, subject_kind, subject, action, reason FROM decisions) d)
-)::text
-"""
-
 
 class SmallInlineRunner:
     """A `ports.runner.InlineRunner` that keeps the runs it is given and does nothing with them."""
@@ -82,7 +71,7 @@ async def test_programs_decided_together_share_what_there_is(world: World, const
 
     assert await world.launcher.run_once() == 6
 
-    assert await world.column("SELECT count(*) FROM runs") == [3]
+    assert await world.size("runs") == 3
     assert await world.launcher.run_once() == 0
 
 
@@ -100,11 +89,9 @@ async def test_who_finds_every_program_held_is_the_next(world: World) -> None:
     held = sharing("held")
     await world.define(held)
     await world.satisfy(world.ready(held, 1))
-    async with world.pool.acquire() as other, other.transaction():
-        await other.execute("SELECT FROM programs FOR UPDATE")
+    async with world.locked("programs"):
         decision = asyncio.create_task(world.launcher.run_once())
-        while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
-            await asyncio.sleep(0.01)
+        await world.blocked()
         assert await world.states() == {"held.1.1": "PENDING_CONSTRAINT"}
 
     await decision
@@ -116,8 +103,7 @@ async def test_who_waits_for_a_program_that_is_never_released_gives_up(world: Wo
     held = sharing("held")
     await world.define(held)
     await world.satisfy(world.ready(held, 1))
-    async with world.pool.acquire() as other, other.transaction():
-        await other.execute("SELECT FROM programs FOR UPDATE")
+    async with world.locked("programs"):
         assert await world.launcher.run_once() == 0
 
     assert await world.launcher.run_once() == 1
@@ -127,7 +113,7 @@ async def test_one_that_cannot_be_read_holds_up_none_that_is_decided_with_it(wor
     good, bad = sharing("good"), sharing("bad")
     await world.define(good, bad)
     await world.satisfy(world.ready(good, 1), world.ready(bad, 1))
-    await world.pool.execute("""UPDATE schedules SET definition = '{"v": 99}' WHERE id ~ 'bad'""")
+    await world.put_text("schedules", {"v": 99}, str(bad.ref))
 
     await world.launcher.run_once()
 
@@ -139,7 +125,7 @@ async def test_what_begins_with_its_admission_leaves_what_admission_and_claim_le
     limited = sharing("limited", Group("g", 9), Concurrency(2, wait=True), max_duration=MINUTE)
     left: list[Any] = []
     for together in (False, True):
-        await world.pool.execute("TRUNCATE jobs, runs, groups, decisions, outbox, intake_positions, schedules CASCADE")
+        await world.clear()
         world.__init__(world.dsn, world.pool, world.broker)  # type: ignore[misc]
         await world.define(limited)
         await world.satisfy(*(world.ready(limited, n) for n in (1, 2, 3)))
@@ -152,8 +138,8 @@ async def test_what_begins_with_its_admission_leaves_what_admission_and_claim_le
         else:
             await world.launcher.run_once()
             runs = [f"default.app.limited.1.{n}.r1" for n in (1, 2)]
-            claimed = [await world.run_store.claim(run, runner="h:1:1", log_path="", now=now) for run in runs]
-        left.append(await world.pool.fetchval(LEFT))
+            claimed = [await world.run_store.claim(run, runner="h:1:1", log_path=None, now=now) for run in runs]
+        left.append(await world.everything())
 
     assert left[0] == left[1]
 

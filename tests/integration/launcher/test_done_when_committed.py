@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import pytest
 
-from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_commit import RunCommit
@@ -34,7 +33,7 @@ DECLARES = Program(
 async def claimed(world: World, program: Program = DECLARES) -> str:
     """The first run of the job, in the hands of its runner."""
     await world.define(WRITES)
-    await world.pool.execute("UPDATE programs SET definition = $1", program_to_json(program))
+    await world.put_program(program)
     await world.satisfy(world.ready(WRITES, 1))
     await world.launcher.run_once()
     assert await world.run_store.claim(f"{JOB}.r1", runner="h:1:1", log_path="/log", now=world.clock.now())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import orjson
 import pytest
@@ -33,11 +32,6 @@ async def queue(world: World) -> None:
     await QueueStore(world.pool).set("mail", policy, "test", now=world.clock.now())
 
 
-async def tasks(world: World) -> list[dict[str, Any]]:
-    rows = await world.pool.fetch("SELECT key, lane, due_at, data, content_type FROM tasks ORDER BY key")
-    return [dict(row) for row in rows]
-
-
 async def test_each_job_makes_one_task_in_its_lane_at_its_time(world: World) -> None:
     await queue(world)
     staffed = await satisfied(world, MAIL, jobs=3)
@@ -47,13 +41,13 @@ async def test_each_job_makes_one_task_in_its_lane_at_its_time(world: World) -> 
         pass
 
     assert world.runners.spawned == []
-    found = await tasks(world)
-    assert [each["key"] for each in found] == [f"default.app.quick.1.{n}" for n in (1, 2, 3)]
-    assert {each["lane"] for each in found} == {"lane program"}
-    assert {each["due_at"] for each in found} == {world.clock.now() + timedelta(minutes=10)}
-    assert orjson.loads(found[0]["data"]) == {"why": "default.app.quick.1.1", "a": "program"}
-    assert found[0]["content_type"] == "application/json"
-    assert await world.column("SELECT count(*) FROM task_lanes") == [1]
+    found = await world.tasks()
+    assert [each.key for each in found] == [f"default.app.quick.1.{n}" for n in (1, 2, 3)]
+    assert {each.lane for each in found} == {"lane program"}
+    assert {each.due_at for each in found} == {world.clock.now() + timedelta(minutes=10)}
+    assert orjson.loads(found[0].data) == {"why": "default.app.quick.1.1", "a": "program"}
+    assert found[0].content_type == "application/json"
+    assert await world.size("task_lanes") == 1
 
 
 async def test_a_run_that_is_ended_twice_makes_one_task(world: World) -> None:
@@ -65,7 +59,7 @@ async def test_a_run_that_is_ended_twice_makes_one_task(world: World) -> None:
     staffed.inline_executor.execute(list(held.values()))
     await staffed.inline_executor.run_once()
 
-    assert len(await tasks(world)) == 1
+    assert len(await world.tasks()) == 1
 
 
 async def test_without_key_lane_and_data_the_task_is_the_run(world: World) -> None:
@@ -73,9 +67,9 @@ async def test_without_key_lane_and_data_the_task_is_the_run(world: World) -> No
     staffed = await satisfied(world, EnqueueJob("mail"))
     await staffed.until(run(), "COMPLETED")
 
-    [task] = await tasks(world)
-    assert (task["key"], task["lane"], task["due_at"]) == ("default.app.quick.1.1",) * 2 + (world.clock.now(),)
-    assert orjson.loads(task["data"])["program"] == "default.app.load"
+    [task] = await world.tasks()
+    assert (task.key, task.lane, task.due_at) == ("default.app.quick.1.1",) * 2 + (world.clock.now(),)
+    assert orjson.loads(task.data)["program"] == "default.app.load"
 
 
 @pytest.mark.parametrize(
@@ -92,7 +86,7 @@ async def test_what_cannot_be_made_fails_with_its_reason(world: World, program: 
     staffed = await satisfied(world, program)
 
     assert (await staffed.until(run(), "FAILED")).startswith(why)
-    assert await tasks(world) == []
+    assert await world.tasks() == []
 
 
 async def test_a_bad_task_fails_its_run_alone(world: World) -> None:
@@ -104,4 +98,4 @@ async def test_a_bad_task_fails_its_run_alone(world: World) -> None:
     for number, state in ((1, "COMPLETED"), (2, "COMPLETED"), (3, "FAILED")):
         await staffed.until(run(number), state)
 
-    assert [each["key"] for each in await tasks(world)] == ["program"], "the same key replaces before it is started"
+    assert [each.key for each in await world.tasks()] == ["program"], "the same key replaces before it is started"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun
+from streamsched.domain.constraints.constraint import Concurrency, Delay
 from streamsched.domain.jobs.job import JOB_STATES, JobCommand, JobFact, JobState
 from streamsched.domain.jobs.run import RUN_STATES, RunFact, RunState
 from streamsched.domain.schedules.overlap import Overlap
@@ -149,7 +149,7 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
         await claim(world)
         if before is not RunState.STARTING:
             await world.run_store.mark_started(RUN, runner="here:1:1", now=world.clock.now())
-        await world.pool.execute("UPDATE runs SET state = $1", before)
+        await world.set_run_state(before)
         if fact is RunFact.VANISHED:
             world.clock.advance(timedelta(hours=1))
             assert await world.run_monitor.check_runs() == [RUN]
@@ -164,16 +164,17 @@ async def test_a_run_ends_with_a_reason(world: World, row: tuple[RunState, RunFa
     await reported(world, RUN, f"run.{ended.state.lower()}")
 
 
-@pytest.mark.parametrize("order", [JobCommand.FORCE, JobCommand.CANCEL, JobCommand.HOLD, None])
-async def test_what_people_do_to_a_job_says_who_and_why(world: World, order: JobCommand | None) -> None:
-    await come(world, 1, constraints=(LastRun(MINUTE, wait=True), *LATE))
-    await world.jobs.command(JOB, order, "ann: the input is late", now=world.clock.now())
-
-    lines = await world.pool.fetch("SELECT action, reason FROM decisions WHERE subject = $1 ORDER BY id", JOB)
-    assert (lines[-1]["action"], lines[-1]["reason"]) == (f"job.{order or 'release'}_ordered", "ann: the input is late")
+async def test_what_people_do_to_a_job_says_who_and_why(world: World) -> None:
+    orders = (JobCommand.FORCE, JobCommand.CANCEL, JobCommand.HOLD, None)
+    await come(world, *range(1, len(orders) + 1), constraints=LATE, overlap=Overlap.QUEUE)
+    for number, order in enumerate(orders, 1):
+        job = f"default.app.plain.1.{number}"
+        await world.jobs.command(job, order, "ann: the input is late", now=world.clock.now())
+        line = (await world.history(job))[-1]
+        assert (line.action, line.reason) == (f"job.{order or 'release'}_ordered", "ann: the input is late")
 
 
 async def reported(world: World, subject: str, action: str) -> None:
     """History has one such line about it, with a reason."""
-    lines = await world.pool.fetch("SELECT reason FROM decisions WHERE subject = $1 AND action = $2", subject, action)
-    assert [bool(line["reason"]) for line in lines] == [True]
+    lines = await world.history(subject, action=action)
+    assert [bool(line.reason) for line in lines] == [True]

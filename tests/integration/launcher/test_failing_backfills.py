@@ -47,7 +47,7 @@ async def test_a_backfill_pauses_when_so_many_jobs_in_a_row_have_failed(
     assert found.reason == f"3 jobs in a row failed, the last is job {last}; resume or cancel it"
     await backfills.step()
     assert await backfills.pending() == []
-    history = await world.column("SELECT action FROM decisions WHERE subject = $$" + PREFIX + "$$ ORDER BY id")
+    history = await world.actions(PREFIX)
     assert history == ["backfill.started", "backfill.paused"]
     await backfills.change(BackfillFact.RESUMED)
     assert await end_next(backfills, "ff") is BackfillState.RUNNING

@@ -12,7 +12,7 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from streamsched.codec.schedules.schedule import program_to_json
+from streamsched.domain.datasets.file_set_commit import JobEpoch
 from streamsched.domain.errors import AttemptFencedError
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
@@ -29,6 +29,7 @@ from streamsched.spark.needs.preparation import Preparation
 from streamsched.spark.pfs import PartitionedFileSet
 from streamsched.spark.tables.delta import DeltaDataset
 from streamsched.spark.tables.iceberg import IcebergDataset
+from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.store.runs.fences import MOST_TRIES, FenceStore
 from streamsched.store.runs.run_monitor import SilentRun
 from tests.support.arrow_frame import ArrowFrame
@@ -58,9 +59,7 @@ class Given:
     async def mark_lost(self, executable: Executable, *outputs: ProgramOutput) -> str:
         world, now = self.world, self.world.clock.now()
         await world.define(WRITES)
-        await world.pool.execute(
-            "UPDATE programs SET definition = $1", program_to_json(Program(PROGRAM, executable, {}, outputs))
-        )
+        await world.put_program(Program(PROGRAM, executable, {}, outputs))
         await world.satisfy(world.ready(WRITES, 1))
         await world.launcher.run_once()
         run = f"{JOB}.r1"
@@ -156,12 +155,14 @@ async def test_where_a_store_is_away_the_run_may_still_commit_and_it_is_tried_ag
 
 async def test_commits_that_are_rows_are_fenced_without_a_process(given: Given) -> None:
     out = ProgramOutput(DatasetRef("default", "out"), location="memory://lake/out")
-    await given.world.pool.execute("INSERT INTO file_sets VALUES ('default.out', 'memory://lake/out', 1)")
+    store = FileSetCommitStore(given.world.pool)
+    await store.add("default.out", "memory://lake/out", "c", "m", JobEpoch(JOB, 1))
     run = await given.mark_lost(BashJob("true"), out)
 
     await given.fence(run)
 
-    assert await given.world.column("SELECT attempt FROM file_set_epochs") == [2]
+    with pytest.raises(AttemptFencedError):
+        await store.add("default.out", "memory://lake/out", "d", "m", JobEpoch(JOB, 1))
     assert await given.known(run) == "commits no more to default.out"
 
 
@@ -230,8 +231,7 @@ async def test_a_driver_that_the_cluster_did_not_end_is_fenced(given: Given, tmp
     world, now = given.world, given.world.clock.now()
     output, write = place("folder", tmp_path, {})
     await world.define(WRITES)
-    declares = program_to_json(Program(PROGRAM, BashJob("true"), {}, (output,)))
-    await world.pool.execute("UPDATE programs SET definition = $1", declares)
+    await world.put_program(Program(PROGRAM, BashJob("true"), {}, (output,)))
     await world.satisfy(world.ready(WRITES, 1))
     await world.launcher.run_once()
     run = f"{JOB}.r1"
@@ -251,8 +251,7 @@ async def test_a_launcher_starts_the_process_for_a_run_whose_runner_was_killed(w
     timeouts = RunTimeouts(silence=timedelta(seconds=1), attempts=1)
     here.run_monitor._timeouts = timeouts
     await world.define(WRITES)
-    declares = program_to_json(Program(PROGRAM, BashJob("exec sleep 600"), {}, (output,)))
-    await world.pool.execute("UPDATE programs SET definition = $1", declares)
+    await world.put_program(Program(PROGRAM, BashJob("exec sleep 600"), {}, (output,)))
     await world.satisfy(world.ready(WRITES, 1))
     await here.launcher.run_once()
     run = f"{JOB}.r1"

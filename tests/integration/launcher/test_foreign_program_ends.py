@@ -58,7 +58,7 @@ async def given(world: World, *, state: GrantState = GrantState.GRANTED, details
 
 
 async def stored(world: World, job: str) -> str:
-    return await world.pool.fetchval("SELECT ready::text FROM jobs WHERE id = $1", job)
+    return orjson.dumps((await world.job(job)).ready).decode()
 
 
 @pytest.mark.parametrize("grant", ["none", "pending", "granted", "refused"])

@@ -15,6 +15,7 @@ import pytest
 from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.process_room import ProcessKind
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.process_job import BashJob
 from streamsched.domain.schedules.schedule import Program, Schedule
 from streamsched.launcher.recovery import Recovery
@@ -50,14 +51,15 @@ class Full(Place):
     async def define(self, each: Schedule, command: str) -> None:
         await self.world.define(each)
         definition = program_to_json(Program(each.program, BashJob(command)))
-        await self.world.pool.execute(
-            "UPDATE programs SET definition = $2 WHERE id = $1", str(each.program), definition
-        )
+        await self.world.put_text("programs", definition, str(each.program))
 
     async def live(self, of: Schedule) -> int:
-        return await self.world.pool.fetchval(
-            "SELECT count(*) FROM runs WHERE program = $1 AND started_at IS NOT NULL", str(of.program)
-        )
+        runs = await self.world.stored_runs()
+        return sum(run.program == str(of.program) and run.started_at is not None for run in runs)
+
+    async def completed(self, of: Schedule) -> int:
+        runs = await self.world.stored_runs()
+        return sum(run.program == str(of.program) and run.state == RunState.COMPLETED for run in runs)
 
 
 @asynccontextmanager
@@ -68,9 +70,8 @@ async def working(full: Full) -> AsyncIterator[None]:
         yield
     finally:
         await cancel(*loops)
-        rows = await full.world.pool.fetch("SELECT runner FROM runs WHERE runner IS NOT NULL AND ended_at IS NULL")
-        for row in rows:
-            runner = psutil.Process(RunnerId.parse(row["runner"]).pid)
+        for each in [run.runner for run in await full.world.active() if run.runner]:
+            runner = psutil.Process(RunnerId.parse(each).pid)
             for process in (*runner.children(recursive=True), runner):
                 process.kill()
 
@@ -94,9 +95,8 @@ async def test_a_pool_starts_at_once_while_another_has_every_place_and_ten_thous
         )
         await world.pool.execute("ANALYZE jobs")
         await eventually(lambda: _is(full.live(FULL), PLACES))
-        waiting = "SELECT count(*) >= $1 FROM room_waits"
-        await eventually(lambda: world.pool.fetchval(waiting, 10_001 - PLACES))
-        assert await world.column("SELECT count(*) FROM group_slots") == [PLACES]
+        await eventually(lambda: _is(world.size("room_waits"), 10_001 - PLACES))
+        assert await world.size("group_slots") == PLACES
 
         await world.satisfy(*(world.ready(OTHER, n) for n in range(1, 4)))
         began = time.monotonic()
@@ -107,8 +107,7 @@ async def test_a_pool_starts_at_once_while_another_has_every_place_and_ten_thous
         assert took <= max(3.0, usual), f"the first run of all took {usual:.2f} s, the other pool's {took:.2f} s"
         found = await explain_job("default.app.full.1.9000", jobs=world.jobs, clock=SystemClock())
         assert "no room: 4 of 4 processes on launcher" in found.summary
-        ended = "SELECT count(*) = 3 FROM runs WHERE program = $1 AND state = 'COMPLETED'"
-        await eventually(lambda: world.pool.fetchval(ended, str(OTHER.program)))
+        await eventually(lambda: _is(full.completed(OTHER), 3))
         assert await full.live(FULL) == PLACES
 
 

@@ -14,6 +14,7 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.graph.graph import NodeId
 from streamsched.domain.jobs.job import Contribution, ReadyJob
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.triggers.trigger import leaf_id, leaves
 from streamsched.store.sql import queries
 from tests.integration.launcher.inline import Staffed
@@ -43,16 +44,14 @@ class Arriving(Graphs):
         await self.world.define(*definition.schedules)
         for program in definition.programs:
             text, ref = program_to_json(program), str(program.ref)
-            await self.world.pool.execute("UPDATE programs SET definition = $1 WHERE id = $2", text, ref)
+            await self.world.put_text("programs", text, ref)
         if graph:
             await self.store.put(APP, definition.tasks, now=self.world.clock.now())
 
     async def launch(self) -> list[str]:
         while await self.staffed.launcher.run_once() or await self.staffed.inline_executor.run_once():
             pass
-        return await self.world.column(
-            "SELECT id FROM runs WHERE state = 'PENDING' AND executable ->> 'type' = 'bash' ORDER BY id"
-        )
+        return [run.id for run in await self.world.active() if run.executable["type"] == "bash"]
 
     async def work(
         self, failing: Callable[[str], bool] = lambda run: False, codes: Mapping[str, int] | None = None
@@ -146,8 +145,8 @@ async def test_an_arrival_before_its_graph_is_stored_is_tried_again(graphs: Arri
     await graphs.deploy(graph=False)
     job = await graphs.satisfied(SALES, key="2014-01-01")
     await graphs.launch()
-    reasons = await graphs.world.column("SELECT reason FROM runs WHERE job = $1", job)
-    assert "app.partitions-sales-date" in reasons[0]
+    [run, *_] = await graphs.world.stored_runs(job)
+    assert "app.partitions-sales-date" in run.reason
     await graphs.deploy()
     graphs.world.clock.advance(timedelta(seconds=2))
     await graphs.work()
@@ -173,7 +172,7 @@ async def test_what_names_no_job_id_fails_its_run_alone(graphs: Arriving) -> Non
     await graphs.satisfied(SALES, key="2014-01-01")
     await graphs.work()
     assert graphs.done == ["report 20140101"]
-    reasons = await graphs.world.column("SELECT reason FROM runs WHERE state = 'FAILED'")
+    reasons = [run.reason for run in await graphs.world.stored_runs() if run.state == RunState.FAILED]
     assert "must be a day" in reasons[0]
 
 

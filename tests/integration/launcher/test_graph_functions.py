@@ -113,9 +113,13 @@ async def test_counts_are_exact_when_a_parent_runs_again_while_it_is_stuck(graph
     await graphs.work()
     assert graphs.done.count("pair r3") == 2
     assert graphs.done.count("pair r4") == 1
-    rows = await graphs.world.pool.fetch("SELECT task, job_id, groups FROM graph_nodes WHERE task = 'pair'")
-    assert {row["job_id"]: row["groups"][1] for row in rows} == {"r2": 1, "r3": 0, "r4": 0, "r5": 1}
-    assert await graphs.world.column("SELECT task FROM graph_nodes WHERE stuck <> '{}' OR unreported") == []
+    assert {node.job_id: node.groups[1] for node in await graphs.world.nodes("pair")} == {
+        "r2": 1,
+        "r3": 0,
+        "r4": 0,
+        "r5": 1,
+    }
+    assert [node for node in await graphs.world.nodes() if node.stuck or node.unreported] == []
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -145,14 +149,14 @@ async def test_whatever_failed_in_between_all_counts_are_those_from_scratch(
         await graphs.work()
 
     stored, graph = await graphs.desk.graph(APP)
-    rows = await graphs.world.pool.fetch("SELECT task, job_id, state, groups, stuck, unreported FROM graph_nodes")
-    states = {NodeId(row["task"], row["job_id"]): NodeState(row["state"]) for row in rows}
+    rows = await graphs.world.nodes()
+    states = {NodeId(row.task, row.job_id): row.state for row in rows}
     reported = {node: parent_outcome(state) for node, state in states.items()}
     for row in rows:
-        node = NodeId(row["task"], row["job_id"])
+        node = NodeId(row.task, row.job_id)
         expected = count_parents(node, graph.parents(node), reported, stored.reactions)
         flat = [number for group, count in expected.items() for number in (group, *count)]
-        assert (row["groups"], row["stuck"], row["unreported"]) == (flat, [], False), node
+        assert (row.groups, row.stuck, row.unreported) == (flat, [], False), node
     for node, state in states.items():
         if state is NodeState.COMPLETED:
             assert all(child in states for child, _ in graph.children(node)), node

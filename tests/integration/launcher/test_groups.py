@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import time, timedelta
 
 import pytest
@@ -14,7 +15,6 @@ from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start
-from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.limits.groups import GroupStore
 from streamsched.store.runs.run_monitor import SilentRun
@@ -52,8 +52,8 @@ async def test_a_slot_freed_by_any_end_of_a_run_wakes_a_job_of_another_program(h
     assert await held.launcher.run_once() == 1
 
     assert (await held.states())["right.1.1"] == "PENDING_LAUNCH"
-    assert await held.column("SELECT run FROM group_slots") == ["default.app.right.1.1.r1"]
-    assert await held.column("SELECT job FROM group_waits") == []
+    assert await held.holders() == ["default.app.right.1.1.r1"]
+    assert await held.group_waits() == []
 
 
 async def test_the_next_attempt_of_a_lost_run_keeps_its_slots_and_the_last_one_frees_them(held: World) -> None:
@@ -63,13 +63,12 @@ async def test_the_next_attempt_of_a_lost_run_keeps_its_slots_and_the_last_one_f
         assert await held.run_store.claim(run, runner="host:1:1", log_path="/log", now=now)
         lost = await held.run_store.mark_lost(SilentRun(run, attempt, "host:1:1", now), "gone", now=now, attempts=2)
         await held.launcher.run_once()
-        assert await held.column("SELECT run FROM group_slots") == [
-            (lost and lost.next_run) or "default.app.right.1.1.r1"
-        ]
+        assert await held.holders() == [(lost and lost.next_run) or "default.app.right.1.1.r1"]
 
 
 async def due(world: World) -> list[str]:
-    return await world.column("SELECT id FROM jobs WHERE next_check_at <= $1 ORDER BY id", world.clock.now())
+    now = world.clock.now()
+    return sorted(job.id for job in await world.waiting() if job.next_check_at is not None and job.next_check_at <= now)
 
 
 async def test_a_slot_wakes_as_many_as_it_is_enough_for(world: World) -> None:
@@ -89,15 +88,14 @@ async def test_a_slot_wakes_as_many_as_it_is_enough_for(world: World) -> None:
 
     assert await due(world) == ["default.app.both.1.1"]
     await world.launcher.run_once()
-    assert await world.column("SELECT group_name FROM group_slots ORDER BY 1") == ["dock", "warehouse"]
+    assert [slot.group_name for slot in await world.slots()] == ["dock", "warehouse"]
     assert await due(world) == []
 
 
 async def test_a_job_that_does_not_take_the_slot_it_was_woken_for_hands_it_on(held: World) -> None:
     shut = sharing("shut", ONE, TimeWindow(time(13), time(14)))
     await held.define(shut)
-    await held.pool.execute("UPDATE jobs SET satisfied_at = satisfied_at + interval '1 minute' WHERE id ~ 'right'")
-    await held.pool.execute("UPDATE group_waits SET satisfied_at = satisfied_at + interval '1 minute'")
+    await held.postpone_jobs(str(RIGHT.ref), MINUTE)
     await held.satisfy(held.ready(shut, 1), held.ready(shut, 2))
     await held.launcher.run_once()
 
@@ -105,26 +103,17 @@ async def test_a_job_that_does_not_take_the_slot_it_was_woken_for_hands_it_on(he
     for _ in range(3):
         assert await held.launcher.run_once() == 1
 
-    assert await held.column("SELECT run FROM group_slots") == ["default.app.right.1.1.r1"]
+    assert await held.holders() == ["default.app.right.1.1.r1"]
 
 
 async def test_the_end_of_a_run_does_not_wake_those_of_its_program_that_wait_for_slots_alone(held: World) -> None:
-    await held.define(sharing("free"))
-    await held.pool.execute("UPDATE schedules SET program = 'default.app.program-right' WHERE id = 'default.app.free'")
+    await held.define(replace(sharing("free"), program=RIGHT.program))
     run = await start(held.runs, held.clock, RIGHT.program, {}, force=True, token="x")
-    await held.pool.execute("DELETE FROM group_slots WHERE run = $1", run)
+    await held.free_slots(run)
 
     await end(held, run)
 
     assert await due(held) == []
-
-
-async def test_why_names_the_run_of_the_other_program_that_holds_the_slot(held: World) -> None:
-    answer = await explain_job("default.app.right.1.1", jobs=held.jobs, clock=held.clock)
-
-    assert answer.summary == "it waits: 1 of 1 slots of group warehouse are taken: default.app.left.1.1.r1"
-    [clause] = answer.clauses
-    assert [holder.run for holder in clause.holders] == ["default.app.left.1.1.r1"]
 
 
 async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(held: World) -> None:
@@ -135,9 +124,7 @@ async def test_a_raised_limit_wakes_at_once_and_is_remembered_with_who_and_why(h
     assert (record.occupancy.limit, record.occupancy.taken) == (2, 1)
     assert await held.launcher.run_once() == 1
     assert (await held.states())["right.1.1"] == "PENDING_LAUNCH"
-    assert await held.column("SELECT reason FROM decisions WHERE subject_kind = 'group'") == [
-        "its limit is 2: ann: night shift"
-    ]
+    assert await held.reasons(kind="group") == ["its limit is 2: ann: night shift"]
 
 
 async def test_a_shut_group_admits_no_job_until_its_limit_is_taken_back(world: World) -> None:
@@ -167,17 +154,6 @@ async def test_a_heavy_run_takes_its_weight(world: World) -> None:
     assert record.waiting == len([s for s in (await world.states()).values() if s == "PENDING_CONSTRAINT"])
 
 
-async def test_a_job_that_does_not_wait_for_its_slot_ends_with_the_reason(held: World) -> None:
-    strict = sharing("strict", Group("warehouse", 1, wait=False))
-    await held.define(strict)
-    await held.satisfy(held.ready(strict, 1))
-    await held.launcher.run_once()
-
-    job = await held.jobs.get("default.app.strict.1.1")
-    assert job.state == "ABORTED"
-    assert job.reason == "1 of 1 slots of group warehouse are taken: default.app.left.1.1.r1"
-
-
 async def test_a_job_launched_all_the_same_holds_its_slot_beyond_the_limit(held: World) -> None:
     pushy = sharing("pushy", ONE, timeout=MINUTE, on_timeout=OnTimeout.LAUNCH)
     await held.define(pushy)
@@ -198,18 +174,18 @@ async def test_launchers_side_by_side_never_pass_the_limits_of_groups_that_cross
     launchers = [Launcher(world.decisions, world.run_monitor, world.notifier, world.clock) for _ in range(3)]
     limits = {"a": 2, "b": 3, "c": 2}
     for _ in range(60):
-        active = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
-        taken = await world.pool.fetch("SELECT group_name, sum(weight) AS taken FROM group_slots GROUP BY 1")
-        assert all(row["taken"] <= limits[row["group_name"]] for row in taken)
+        active = await world.pending()
+        for group, limit in limits.items():
+            assert sum(slot.weight for slot in await world.slots(group)) <= limit
         await asyncio.gather(*(each.run_once() for each in launchers), *(end(world, run) for run in active))
         if set((await world.states()).values()) == {"LAUNCHED"}:
             break
         world.clock.advance(timedelta(milliseconds=1))
-    active = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
+    active = await world.pending()
     await asyncio.gather(*(end(world, run) for run in active))
     assert set((await world.states()).values()) == {"LAUNCHED"}
-    assert await world.column("SELECT count(*) FROM group_slots") == [0]
-    assert await world.column("SELECT count(*) FROM group_waits") == [0]
+    assert await world.size("group_slots") == 0
+    assert await world.size("group_waits") == 0
 
 
 async def test_a_run_by_hand_takes_the_slots_that_its_programs_schedules_take(held: World) -> None:
@@ -220,7 +196,7 @@ async def test_a_run_by_hand_takes_the_slots_that_its_programs_schedules_take(he
     run = await start(held.runs, held.clock, RIGHT.program, {}, token="x")
     await held.launcher.run_once()
 
-    assert await held.column("SELECT run FROM group_slots") == [run]
+    assert await held.holders() == [run]
     assert (await held.states())["right.1.1"] == "PENDING_CONSTRAINT"
     await end(held, run)
     await held.launcher.run_once()
@@ -230,4 +206,4 @@ async def test_a_run_by_hand_takes_the_slots_that_its_programs_schedules_take(he
 async def test_a_run_by_hand_may_be_forced_beyond_a_group(held: World) -> None:
     run = await start(held.runs, held.clock, RIGHT.program, {}, force=True, token="x")
 
-    assert sorted(await held.column("SELECT run FROM group_slots")) == ["default.app.left.1.1.r1", run]
+    assert sorted(await held.holders()) == ["default.app.left.1.1.r1", run]

@@ -52,9 +52,7 @@ async def retire(world: World) -> int:
 
 async def counts(world: World) -> tuple[int, int]:
     """Runs beside live ones, and in the history."""
-    return await world.pool.fetchval("SELECT count(*) FROM runs"), await world.pool.fetchval(
-        "SELECT count(*) FROM runs_history"
-    )
+    return await world.size("runs"), await world.size("runs_history")
 
 
 async def test_they_are_listed_once_however_often_they_are_imported(world: World) -> None:
@@ -125,10 +123,10 @@ async def test_nothing_is_said_of_them(world: World) -> None:
     await add(world, *(past(world, number, ended=number * HOUR) for number in range(1, 9)))
 
     for table in ("decisions", "outbox", "jobs", "jobs_history"):
-        assert await world.pool.fetchval(f"SELECT count(*) FROM {table}") == 0, table
+        assert await world.size(table) == 0, table
     await world.launcher.run_once()
     assert world.runners.spawned == []
-    assert await world.pool.fetchval("SELECT count(*) FROM runs WHERE spans = 'due'") == 0
+    assert not any(run.spans == "due" for run in await world.stored_runs())
 
 
 async def test_what_the_history_does_not_keep_is_not_added_and_the_rest_goes_with_it(world: World) -> None:

@@ -28,9 +28,9 @@ async def test_an_event_goes_out_with_the_end_of_its_run_and_once(world: World) 
     await staffed.once()
     await staffed.once()
 
-    assert await world.column("SELECT state FROM runs") == ["COMPLETED"] * 3
+    assert await world.run_states() == ["COMPLETED"] * 3
     assert world.runners.spawned == []
-    said = await world.column("SELECT value FROM outbox WHERE topic = 'events' ORDER BY id")
+    said = await world.published("events")
     facts = [native.from_json(orjson.loads(value)).fact for value in said]
     assert facts == [CustomHappened(SAY.event, {"why": f"default.app.quick.1.{n}", "a": "program"}) for n in (1, 2, 3)]
 
@@ -43,9 +43,7 @@ async def test_an_answer_ends_the_run_and_its_first_words_are_the_reason(world: 
     [asked] = far.asked
     assert asked.startswith("POST /program?job=default.app.quick.1.1 HTTP/1.1")
     assert '"job":"default.app.quick.1.1","attempt":1,"program":"default.app.load"' in asked
-    outcomes = [
-        native.from_json(orjson.loads(value)) for value in await world.column("SELECT value FROM outbox ORDER BY id")
-    ]
+    outcomes = [native.from_json(orjson.loads(value)) for value in await world.published()]
     assert [each.fact.outcome for each in outcomes] == ["started", "succeeded"]  # type: ignore[union-attr]
 
 
@@ -81,7 +79,7 @@ async def test_what_cannot_be_done_fails_with_its_reason(world: World, program: 
     await satisfied(world, program)
 
     assert (await Staffed(world).until(run(), "FAILED")).startswith(why)
-    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [0]
+    assert len(await world.published("events")) == 0
 
 
 async def test_an_answer_that_does_not_come_ends_too(world: World) -> None:
@@ -117,7 +115,7 @@ async def test_the_run_of_a_launcher_that_died_is_repeated_by_another_and_ends_o
         assert (await world.runs.get(run())).state == "LOST"
         await dead.inline_executor.run_once()  # it was only paused
         assert not dead.inline_executor.holds(run())
-    assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "COMPLETED"]
+    assert await world.run_states() == ["LOST", "COMPLETED"]
 
 
 async def test_an_admission_whose_answer_was_lost_is_found(world: World) -> None:
@@ -130,8 +128,8 @@ async def test_an_admission_whose_answer_was_lost_is_found(world: World) -> None
     await forgetful.until(run(attempt=2), "COMPLETED")
 
     await staffed.inline_executor.run_once()
-    assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "COMPLETED"]
-    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [1]
+    assert await world.run_states() == ["LOST", "COMPLETED"]
+    assert len(await world.published("events")) == 1
 
 
 async def test_a_run_by_hand_needs_no_room_of_a_host_that_is_full(world: World) -> None:
@@ -149,11 +147,11 @@ async def test_publications_take_no_room_from_requests(world: World) -> None:
     staffed = Staffed(world, capacity=2)
     await staffed.launcher.run_once()
 
-    assert await world.column("SELECT state FROM runs") == ["STARTING"] * 5
+    assert await world.run_states() == ["STARTING"] * 5
     assert (staffed.inline_executor.room(), staffed.inline_executor.publications()) == (2, 4 * 2 - 5)
     while await staffed.inline_executor.run_once():
         pass
-    assert await world.column("SELECT state FROM runs") == ["COMPLETED"] * 5
+    assert await world.run_states() == ["COMPLETED"] * 5
     assert staffed.inline_executor.publications() == 4 * 2
 
 
@@ -161,7 +159,7 @@ async def test_a_full_executor_seeks_room_no_sooner_than_it_needs_any(world: Wor
     await satisfied(world, SAY)
     await world.launcher.run_once()
     in_an_hour = world.clock.now() + timedelta(hours=1)
-    await world.pool.execute("UPDATE runs SET spawn_at = $1", in_an_hour)
+    await world.postpone_runners(in_an_hour)
 
     assert await Staffed(world, capacity=0).run_monitor.next_due_at() == in_an_hour
 
@@ -183,7 +181,7 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(world
 
     await staffed.once()
 
-    assert await world.column("SELECT state FROM runs ORDER BY id") == [
+    assert await world.run_states() == [
         "COMPLETED",
         "FAILED",
         "COMPLETED",
@@ -191,19 +189,19 @@ async def test_an_end_that_cannot_be_stored_keeps_no_other_run_from_ending(world
         "COMPLETED",
     ]
     assert (await world.runs.get(run(2))).reason == "the reason of its end cannot be stored"
-    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [3]
+    assert len(await world.published("events")) == 3
     assert not staffed.inline_executor.holds(run(4))
 
 
 async def test_a_program_that_cannot_be_read_keeps_no_other_run_from_beginning(world: World) -> None:
     await satisfied(world, SAY, jobs=3)
     await world.launcher.run_once()  # without an executor: the runs are claimed later
-    await world.pool.execute('UPDATE runs SET executable = \'{"type": "publish"}\' WHERE id = $1', run(2))
+    await world.put_text("executables", {"type": "publish"}, run(2))
     staffed = Staffed(world)
 
     await staffed.once()
 
-    assert await world.column("SELECT state FROM runs ORDER BY id") == ["COMPLETED", "STARTING", "COMPLETED"]
+    assert await world.run_states() == ["COMPLETED", "STARTING", "COMPLETED"]
     assert not staffed.inline_executor.holds(run(2))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 
 import orjson
@@ -45,7 +45,7 @@ async def test_a_job_read_again_changes_nothing(world: World) -> None:
     await world.define(NIGHTLY)
     await world.emit([world.ready(NIGHTLY, 1)])
     await drained(world.intake())
-    await world.pool.execute("UPDATE intake_positions SET position = 0")
+    await world.reread_log()
     await world.emit([world.ready(NIGHTLY, 2)])
 
     assert await drained(world.intake()) == 1
@@ -85,7 +85,7 @@ async def test_several_intakes_on_the_same_partitions_store_every_job_once(world
     await asyncio.wait_for(asyncio.gather(feed(), *(work(intake) for intake in intakes)), 60)
 
     assert stored == 600
-    assert await world.column("SELECT count(*) FROM jobs") == [600]
+    assert await world.size("jobs") == 600
 
 
 async def test_two_takes_of_one_batch_at_the_same_time_count_once(world: World) -> None:
@@ -120,17 +120,17 @@ async def test_an_answer_that_is_lost_loses_and_doubles_no_job(world: World) -> 
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ("UPDATE schedules SET enabled = false", "disabled"),
-        ("UPDATE schedules SET enabled = false, deleted_at = now()", "deleted"),
-        ("UPDATE schedules SET generation = 2", "generation 1, now 2 stands"),
-        ("DELETE FROM schedules", "unknown"),
+        (World.disable, "disabled"),
+        (World.delete_schedule, "deleted"),
+        (World.change_generation, "generation 1, now 2 stands"),
+        (World.forget_schedules, "unknown"),
     ],
 )
 async def test_a_job_of_a_schedule_that_moved_on_is_recorded_as_obsolete(
-    world: World, change: str, reason: str
+    world: World, change: Callable[[World], Awaitable[None]], reason: str
 ) -> None:
     await world.define(NIGHTLY)
-    await world.pool.execute(change)
+    await change(world)
     await world.emit([world.ready(NIGHTLY, 1)])
 
     await drained(world.intake())
@@ -138,7 +138,7 @@ async def test_a_job_of_a_schedule_that_moved_on_is_recorded_as_obsolete(
     job = await world.jobs.get("default.app.nightly.1.1")
     assert job.state == "OBSOLETE"
     assert reason in job.reason
-    assert await world.column("SELECT action FROM decisions WHERE subject = $1", job.id) == ["job.obsolete"]
+    assert await world.actions(job.id) == ["job.obsolete"]
     assert await world.launcher.run_once() == 0
 
 
@@ -179,13 +179,8 @@ async def test_a_position_that_stands_elsewhere_counts_no_batch(world: World) ->
 @pytest.mark.parametrize("bad", [1, 5, 9])
 async def test_a_job_that_cannot_be_stored_becomes_a_dead_letter_and_holds_up_no_other(world: World, bad: int) -> None:
     await world.define(NIGHTLY)
-    await world.pool.execute(
-        "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
-        "$$ BEGIN RAISE EXCEPTION 'refused' USING ERRCODE = 'numeric_value_out_of_range'; END $$"
-    )
-    await world.pool.execute(
-        "CREATE TRIGGER refuse BEFORE INSERT ON jobs FOR EACH ROW "
-        f"WHEN (NEW.id = 'default.app.nightly.1.{bad}') EXECUTE FUNCTION refuse()"
+    await world.refuse(
+        f"NEW.id = 'default.app.nightly.1.{bad}'", change="INSERT ON jobs", code="numeric_value_out_of_range"
     )
     await world.emit([world.ready(NIGHTLY, sequence) for sequence in range(1, 10)])
     intake = world.intake()

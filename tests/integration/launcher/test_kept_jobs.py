@@ -10,7 +10,6 @@ from datetime import timedelta
 import pytest
 
 from streamsched.catalog import change
-from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.constraints.constraint import Concurrency, Delay
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
@@ -116,7 +115,7 @@ async def test_the_next_satisfaction_joins_the_job_that_was_kept(world: World) -
     await world.launcher.run_once()
 
     assert await world.states() == {"s.1.1": "PENDING_CONSTRAINT", "s.2.1": "COALESCED"}
-    assert await world.column("SELECT joined FROM jobs WHERE joined IS NOT NULL") == ["default.app.s.1.1"]
+    assert [job.joined for job in await world.stored_jobs() if job.joined] == ["default.app.s.1.1"]
 
 
 async def test_the_newest_takes_the_place_of_the_job_that_was_kept(world: World) -> None:
@@ -140,11 +139,7 @@ async def test_a_kept_job_starts_the_program_of_the_new_definition_but_a_ready_o
     await world.satisfy(world.ready(NOW, 1), world.ready(NOW, 2))
     await world.launcher.run_once()
     assert await world.states() == {"s.1.1": "PENDING_LAUNCH", "s.1.2": "PENDING_CONSTRAINT"}
-    await world.pool.execute(
-        "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
-        str(other.ref),
-        program_to_json(other),
-    )
+    await world.put_program(other)
 
     await updated(world, replace(one_at_a_time, program=other.ref), keep=True)
     await world.launcher.run_once()
@@ -152,7 +147,7 @@ async def test_a_kept_job_starts_the_program_of_the_new_definition_but_a_ready_o
     assert await world.states() == {"s.1.1": "OBSOLETE", "s.1.2": "PENDING_LAUNCH"}
     assert not await claimed(world, "default.app.s.1.1.r1")
     assert await claimed(world, "default.app.s.1.2.r1")
-    assert dict(await world.pool.fetch("SELECT id, program FROM runs")) == {
+    assert {run.id: run.program for run in await world.stored_runs()} == {
         "default.app.s.1.1.r1": "default.app.load",
         "default.app.s.1.2.r1": "default.app.other",
     }
@@ -218,7 +213,7 @@ async def test_disabling_a_paused_schedule_ends_what_it_held_back(world: World) 
     assert not await claimed(world, "default.app.s.1.1.r1")
 
     assert await world.states() == {"s.1.1": "OBSOLETE"}
-    assert await world.column("SELECT state FROM runs") == ["KILLED"]
+    assert await world.run_states() == ["KILLED"]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["a-first-attempt", "a-second-attempt"])
@@ -232,7 +227,7 @@ async def test_a_change_that_keeps_nothing_ends_what_a_pause_held_back(world: Wo
         await world.run_store.finish(
             "default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1)
         )
-    [run] = await world.column("SELECT id FROM runs WHERE state = 'PENDING'")
+    [run] = await world.pending()
     await paused(world, KEEPING)
     assert not await claimed(world, run)
     world.runners.spawned.clear()
@@ -242,7 +237,7 @@ async def test_a_change_that_keeps_nothing_ends_what_a_pause_held_back(world: Wo
 
     assert world.runners.spawned == [run]
     assert not await claimed(world, run)
-    assert await world.column("SELECT state FROM runs WHERE id = $1", run) == ["KILLED"]
+    assert (await world.run(run)).state == RunState.KILLED
     assert await world.states() == {"s.1.1": "LAUNCHED" if again else "OBSOLETE"}
 
 
@@ -254,11 +249,7 @@ async def test_a_change_that_keeps_lets_go_of_those_alone_it_ends(world: World) 
     await world.launcher.run_once()
     assert await claimed(world, "default.app.s.1.1.r1")
     await world.run_store.finish("default.app.s.1.1.r1", RunEnd(RunState.FAILED, "exit code 1", world.clock.now(), 1))
-    await world.pool.execute(
-        "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
-        str(other.ref),
-        program_to_json(other),
-    )
+    await world.put_program(other)
     await paused(world, KEEPING)
     for run in ("default.app.s.1.1.r2", "default.app.s.1.2.r1"):
         assert not await claimed(world, run)
@@ -270,9 +261,7 @@ async def test_a_change_that_keeps_lets_go_of_those_alone_it_ends(world: World) 
     assert world.runners.spawned == ["default.app.s.1.2.r1"], "the other is an attempt of a job that goes on"
     assert not await claimed(world, "default.app.s.1.2.r1")
     assert await world.states() == {"s.1.1": "LAUNCHED", "s.1.2": "OBSOLETE"}
-    assert dict(await world.pool.fetch("SELECT id, state FROM runs WHERE ended_at IS NULL")) == {
-        "default.app.s.1.1.r2": "PENDING"
-    }
+    assert {run.id: run.state for run in await world.active()} == {"default.app.s.1.1.r2": "PENDING"}
 
 
 async def test_a_claim_that_waits_for_a_change_sees_the_job_that_the_change_ended(world: World) -> None:
@@ -281,29 +270,14 @@ async def test_a_claim_that_waits_for_a_change_sees_the_job_that_the_change_ende
     await world.define(plain)
     await world.satisfy(world.ready(plain, 1), world.ready(plain, 2))
     await world.launcher.run_once()
-    await world.pool.execute(
-        "INSERT INTO programs SELECT $1, app, $2, created_at, updated_at FROM programs",
-        str(other.ref),
-        program_to_json(other),
-    )
+    await world.put_program(other)
 
-    async with (
-        world.pool.acquire() as connection,
-        asyncio.timeout(60),
-        asyncio.TaskGroup() as tasks,
-        connection.transaction(),
-    ):
-        await connection.execute("SELECT FROM jobs WHERE id = 'default.app.s.1.2' FOR UPDATE")
+    async with asyncio.timeout(60), asyncio.TaskGroup() as tasks, world.locked("jobs", "default.app.s.1.2"):
         tasks.create_task(updated(world, replace(plain, program=other.ref), keep=True))
-        await waiters(world, 1)  # for that job, with the schedule
+        await world.blocked(1)  # for that job, with the schedule
         claim = tasks.create_task(claimed(world, "default.app.s.1.1.r1"))
-        await waiters(world, 2)  # for the schedule, with what it knows of the job
+        await world.blocked(2)  # for the schedule, with what it knows of the job
 
     assert not claim.result()
     assert await world.states() == {"s.1.1": "OBSOLETE", "s.1.2": "OBSOLETE"}
-    assert dict(await world.pool.fetch("SELECT id, state FROM runs"))["default.app.s.1.1.r1"] == "KILLED"
-
-
-async def waiters(world: World, number: int) -> None:
-    while await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted") < number:  # noqa: ASYNC110
-        await asyncio.sleep(0.01)
+    assert (await world.run("default.app.s.1.1.r1")).state == RunState.KILLED

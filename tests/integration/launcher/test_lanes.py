@@ -6,7 +6,7 @@ import json
 import random
 from collections import defaultdict
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import chain
 from typing import Any
 
@@ -15,7 +15,7 @@ import pytest
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint
 from streamsched.domain.constraints.plugin import PlugIn
 from streamsched.domain.jobs.failure import Failure
-from streamsched.domain.jobs.job import JobCommand, ReadyJob
+from streamsched.domain.jobs.job import JobCommand, JobState, ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
@@ -49,17 +49,13 @@ def keyed(world: World, of: Schedule, keys: str, *, first: int = 1) -> list[Read
 
 async def active(world: World) -> list[int]:
     """The sequences of the jobs whose runs are active."""
-    return await world.column(
-        f"SELECT j.sequence FROM runs r JOIN jobs j ON j.id = r.job WHERE r.{ACTIVE} ORDER BY j.schedule, j.sequence"
-    )
+    jobs = {run.job for run in await world.active()}
+    return [job.sequence for job in await world.stored_jobs() if job.id in jobs]
 
 
 async def due(world: World) -> list[int]:
     """The sequences of the jobs that something woke."""
-    return await world.column(
-        "SELECT sequence FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_check_at = timestamptz 'epoch' "
-        "ORDER BY sequence"
-    )
+    return sorted(job.sequence for job in await world.waiting() if job.next_check_at == datetime.fromtimestamp(0, UTC))
 
 
 async def end(world: World, number: int, state: RunState = RunState.COMPLETED, *, name: str = "s") -> None:
@@ -103,7 +99,7 @@ async def test_a_newer_satisfaction_does_not_overtake_one_that_waits(world: Worl
     await world.satisfy(*keyed(world, one, "aa"))
     await rest(world)
     await end(world, 1)
-    await world.pool.execute("UPDATE jobs SET next_check_at = NULL WHERE sequence = 2")  # as if nothing had woken it
+    await world.check_jobs(None, "default.app.s.1.2")  # as if nothing had woken it
 
     await world.satisfy(*keyed(world, one, "a", first=3))
     await rest(world)
@@ -116,14 +112,14 @@ async def test_a_schedule_is_one_lane_and_schedules_of_a_program_are_apart(world
     await world.define(one, other)
     await world.satisfy(*keyed(world, one, "ab"), *keyed(world, other, "ab"))
     await rest(world)
-    assert await world.column("SELECT schedule FROM jobs WHERE state <> 'PENDING_CONSTRAINT' ORDER BY 1") == [
+    assert [job.schedule for job in await world.stored_jobs() if job.state != JobState.PENDING_CONSTRAINT] == [
         "default.app.s",
         "default.app.t",
     ]
 
     await end(world, 1, name="t")
     await rest(world)
-    assert await world.column("SELECT id FROM jobs WHERE state = 'PENDING_CONSTRAINT'") == ["default.app.s.1.2"]
+    assert [job.id for job in await world.waiting()] == ["default.app.s.1.2"]
 
 
 async def test_a_busy_key_takes_no_place_of_its_schedule_from_others(world: World) -> None:
@@ -168,7 +164,7 @@ async def test_a_job_that_cannot_be_decided_holds_up_nobody(world: World) -> Non
     await world.define(one)
     await world.satisfy(*keyed(world, one, "aaa"))
     await rest(world)
-    await world.pool.execute("UPDATE jobs SET ready = '{\"v\": 0}' WHERE sequence = 2")
+    await world.put_text("jobs", {"v": 0}, "default.app.s.1.2")
 
     await end(world, 1)
     await rest(world)
@@ -185,7 +181,7 @@ async def test_a_run_that_is_repeated_keeps_its_place(world: World) -> None:
     await end(world, 1, RunState.FAILED)
     await rest(world)
 
-    assert await world.column(f"SELECT id FROM runs WHERE {ACTIVE}") == ["default.app.s.1.1.r2"]
+    assert [run.id for run in await world.active()] == ["default.app.s.1.1.r2"]
 
 
 async def test_ends_that_are_stored_together_wake_the_head_of_each_lane(world: World) -> None:
@@ -209,7 +205,7 @@ async def test_without_wait_a_job_ends_while_a_run_of_its_key_is_active(world: W
     await rest(world)
 
     assert [*(await world.states()).values()] == ["PENDING_LAUNCH", "ABORTED", "PENDING_LAUNCH"]
-    reason = await world.pool.fetchval("SELECT reason FROM jobs WHERE sequence = 2")
+    reason = (await world.job("default.app.s.1.2")).reason
     assert reason == "1 of 1 runs of key a of default.app.s are active: default.app.s.1.1.r1"
 
 
@@ -240,7 +236,7 @@ async def test_why_names_the_key_the_run_and_the_jobs_ahead(world: World) -> Non
     assert [each.summary for each in answers] == [said, f"{said}; 1 job is ahead of this one: default.app.s.1.2"]
     assert [clause.needs for clause in answers[0].clauses] == ["fewer than 1 active runs of its key"]
     assert [holder.run for holder in answers[0].clauses[0].holders] == ["default.app.s.1.1.r1"]
-    stored = await world.column("SELECT reason FROM jobs WHERE state = 'PENDING_CONSTRAINT' ORDER BY sequence")
+    stored = [job.reason for job in await world.waiting()]
     assert [f"it waits: {each}" for each in stored] == [each.summary for each in answers], "what decided it"
 
 
@@ -263,7 +259,7 @@ async def test_a_lost_wake_up_is_mended_and_rows_of_ended_jobs_are_forgotten(wor
     await world.satisfy(*keyed(world, one, "aa"))
     await rest(world)
     await end(world, 1)
-    await world.pool.execute("UPDATE jobs SET next_check_at = NULL WHERE sequence = 2")
+    await world.check_jobs(None, "default.app.s.1.2")
     await world.pool.execute("INSERT INTO lane_waits VALUES ('gone', 'default.app.s', 'key', 'x', now(), 1)")
     world.clock.advance(10 * MINUTE)
 
@@ -271,7 +267,7 @@ async def test_a_lost_wake_up_is_mended_and_rows_of_ended_jobs_are_forgotten(wor
     await rest(world)
 
     assert await active(world) == [2]
-    assert await world.column("SELECT job FROM lane_waits") == []
+    assert await world.lane_waits() == []
 
 
 async def test_jobs_behind_one_that_something_else_holds_wait_for_it(world: World) -> None:
@@ -281,7 +277,7 @@ async def test_jobs_behind_one_that_something_else_holds_wait_for_it(world: Worl
 
     await world.launcher.run_once()
 
-    reasons = await world.column("SELECT reason FROM jobs ORDER BY sequence")
+    reasons = [job.reason for job in await world.stored_jobs()]
     assert ["ahead of this one: default.app.s.1.1" in each for each in reasons] == [False, True, False]
 
 
@@ -305,7 +301,7 @@ async def test_any_order_of_satisfactions_ends_and_commands_does_what_a_list_for
         waiting = [each for lane in lanes.values() for each in lane if each not in chain.from_iterable(runs.values())]
         if waiting and rng.random() < 0.2:
             (gone,) = rng.sample(waiting, 1)
-            started = await world.column("SELECT 1 FROM runs WHERE job = $1", f"default.app.s.1.{gone}")
+            started = await world.stored_runs(f"default.app.s.1.{gone}")
             if not started:
                 await world.jobs.command(f"default.app.s.1.{gone}", JobCommand.CANCEL, "ann", now=world.clock.now())
                 for lane in lanes.values():

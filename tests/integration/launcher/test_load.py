@@ -68,22 +68,6 @@ async def test_a_job_waits_until_the_cluster_was_asked_and_then_starts_one_for_e
         assert await launched(world) == done
 
 
-async def test_a_gate_opens_at_one_mark_and_shuts_at_another(world: World) -> None:
-    cluster = Cluster(6)
-    asks = probes(world, cluster)
-    await world.define(GATED)
-    await world.satisfy(*(world.ready(GATED, n) for n in range(1, 6)))
-    begun: list[int] = []
-    await launched(world)
-    for cores in (6, 8, 5, 3, 6, 9):
-        cluster.cores = cores
-        await asks.run_once()
-        begun.append(await launched(world))
-        world.clock.advance(timedelta(seconds=5))
-
-    assert begun == [0, 1, 2, 2, 2, 3]
-
-
 async def test_one_of_many_launchers_asks_and_all_know(world: World) -> None:
     cluster = Cluster(9)
     await world.define(GATED)
@@ -97,11 +81,10 @@ async def test_one_of_many_launchers_asks_and_all_know(world: World) -> None:
     assert (record.reading, record.at, record.waiting) == (ClusterReading(9), world.clock.now(), 1)
 
 
-@pytest.mark.parametrize("wait", [True, False])
-async def test_while_it_is_unknown_a_job_waits_and_says_why(world: World, wait: bool) -> None:
+async def test_while_it_is_unknown_a_job_waits_and_says_why(world: World) -> None:
     cluster = Cluster(None)
     asks = probes(world, cluster)
-    known = schedule("gated", constraints=(Load("main", free_cores=Hysteresis(8, 8), wait=wait),))
+    known = schedule("gated", constraints=(Load("main", free_cores=Hysteresis(8, 8), wait=False),))
     await world.define(known)
     await world.satisfy(world.ready(known, 1))
     await launched(world)
@@ -117,9 +100,9 @@ async def test_while_it_is_unknown_a_job_waits_and_says_why(world: World, wait: 
     cluster.cores = 4
     world.clock.advance(MINUTE)
     await asks.run_once()
-    await world.pool.execute("UPDATE jobs SET next_check_at = 'epoch' WHERE ended_at IS NULL")
+    await world.check_jobs(world.clock.now())
     await launched(world)
-    assert (await world.states())["gated.1.1"] == ("PENDING_CONSTRAINT" if wait else "ABORTED")
+    assert (await world.states())["gated.1.1"] == "ABORTED"
 
 
 async def test_a_cluster_that_is_not_configured_and_a_probe_that_breaks_are_reasons_not_ends(world: World) -> None:

@@ -69,10 +69,7 @@ async def test_ended_runs_are_counted_by_program_for_a_while(world: World) -> No
     await world.define(sharing("one"), sharing("two"))
     await world.satisfy(world.ready(sharing("one"), 1), world.ready(sharing("two"), 1))
     await world.launcher.run_once()
-    await world.pool.execute(
-        "UPDATE runs SET state = 'FAILED', ended_at = $1, runner = '{}', spawn_at = NULL WHERE program LIKE '%one'",
-        world.clock.now(),
-    )
+    await world.fail_runs(world.clock.now(), "default.app.program-one")
     ended = 'runs_ended_lately{program="default.app.program-one",state="FAILED"} 1.0'
 
     assert [line for line in await measured(world) if line.startswith("runs_ended_lately")] == [ended]

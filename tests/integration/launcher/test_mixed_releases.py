@@ -32,7 +32,7 @@ async def test_jobs_that_no_end_of_a_run_can_help_hide_none_that_it_lets_go(worl
     await world.define(one, elders)
     await world.satisfy(world.ready(one, 1), *(world.ready(elders, n) for n in range(1, 101)))
     if hidden == "held":
-        await world.pool.execute("UPDATE jobs SET command = 'hold', command_reason = 'ann' WHERE schedule ~ 'elders'")
+        await world.hold_jobs(str(elders.ref))
     await world.launcher.run_once()
     await world.satisfy(world.ready(one, 2))
     await world.launcher.run_once()

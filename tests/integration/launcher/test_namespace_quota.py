@@ -26,7 +26,7 @@ from .conftest import World, sharing
 pytestmark = pytest.mark.postgres
 
 LEFT, RIGHT = sharing("left"), sharing("right")
-SLOTS = "SELECT run FROM group_slots WHERE group_name = 'quota:default' ORDER BY run"
+QUOTA = "quota:default"
 
 
 async def limit(world: World, most: int) -> None:
@@ -57,8 +57,8 @@ async def test_the_end_of_a_run_starts_a_job_of_another_program(full: World) -> 
     assert await full.launcher.run_once() == 1
 
     assert (await full.states())["right.1.1"] == "PENDING_LAUNCH"
-    assert await full.column(SLOTS) == ["default.app.right.1.1.r1"]
-    assert await full.column("SELECT job FROM group_waits") == []
+    assert await full.holders(QUOTA) == ["default.app.right.1.1.r1"]
+    assert await full.group_waits() == []
 
 
 async def test_why_names_the_quota_and_the_run(full: World) -> None:
@@ -68,7 +68,7 @@ async def test_why_names_the_quota_and_the_run(full: World) -> None:
     assert answer.summary == f"it waits: {reason}"
     assert (answer.clauses[-1].needs, answer.clauses[-1].text) == ("quota runs", reason)
     assert [holder.run for holder in answer.clauses[-1].holders] == ["default.app.left.1.1.r1"]
-    assert await full.column("SELECT reason FROM jobs WHERE id = 'default.app.right.1.1'") == [reason]
+    assert (await full.job("default.app.right.1.1")).reason == reason
     assert await GroupStore(full.pool).all() == [], "a quota is no group"
 
 
@@ -86,7 +86,7 @@ async def test_neither_a_command_nor_a_timeout_passes_the_quota(full: World) -> 
     await limit(full, 3)
     await full.launcher.run_once()
     assert set((await full.states()).values()) == {"PENDING_LAUNCH"}
-    assert await full.column(SLOTS) == [f"default.app.{name}.1.1.r1" for name in ("hasty", "left", "right")]
+    assert await full.holders(QUOTA) == [f"default.app.{name}.1.1.r1" for name in ("hasty", "left", "right")]
 
 
 async def test_a_job_that_times_out_while_it_waits_for_the_quota_ends(full: World) -> None:
@@ -107,7 +107,7 @@ async def test_a_run_to_start_at_once_is_refused_also_by_force(full: World) -> N
     await end(full, "default.app.left.1.1.r1")
     run = await start(full.runs, full.clock, RIGHT.program, {}, token="now")
 
-    assert await full.column(SLOTS) == [run]
+    assert await full.holders(QUOTA) == [run]
     await full.launcher.run_once()
     assert (await full.states())["right.1.1"] == "PENDING_CONSTRAINT"
 
@@ -119,7 +119,7 @@ async def test_the_next_attempt_of_a_lost_run_keeps_its_place(full: World) -> No
     await full.launcher.run_once()
 
     assert lost is not None
-    assert await full.column(SLOTS) == [lost.next_run]
+    assert await full.holders(QUOTA) == [lost.next_run]
     assert (await full.states())["right.1.1"] == "PENDING_CONSTRAINT"
 
 
@@ -127,7 +127,7 @@ async def test_runs_that_are_active_when_the_quota_is_set_count(world: World) ->
     await world.define(LEFT, RIGHT)
     await world.satisfy(world.ready(LEFT, 1))
     await world.launcher.run_once()
-    assert await world.column("SELECT name FROM groups") == [], "without a quota nothing is counted"
+    assert await world.size("groups") == 0, "without a quota nothing is counted"
     await limit(world, 1)
     await world.satisfy(world.ready(RIGHT, 1))
     await world.launcher.run_once()
@@ -139,11 +139,11 @@ async def test_runs_that_are_active_when_the_quota_is_set_count(world: World) ->
 
 
 async def test_the_sweep_counts_runs_that_were_stored_while_the_quota_was_set(full: World) -> None:
-    await full.pool.execute("DELETE FROM group_slots")
+    await full.free_slots()
 
     await full.decisions.recheck_all(before=full.clock.now())
 
-    assert await full.column(SLOTS) == ["default.app.left.1.1.r1"]
+    assert await full.holders(QUOTA) == ["default.app.left.1.1.r1"]
 
 
 async def test_without_the_quota_all_who_wait_start(full: World) -> None:
@@ -156,10 +156,10 @@ async def test_without_the_quota_all_who_wait_start(full: World) -> None:
     assert (removed.limit, removed.used) == (1, 1.0)
     await full.launcher.run_once()
     assert "PENDING_CONSTRAINT" not in (await full.states()).values()
-    assert await full.column("SELECT run FROM group_slots") == []
+    assert await full.holders() == []
     with pytest.raises(NotFoundError):
         await quotas.unset("default", Quota.RUNS, "", now=full.clock.now())
-    assert await full.column("SELECT reason FROM decisions WHERE subject_kind = 'namespace' ORDER BY at, id") == [
+    assert await full.reasons(kind="namespace") == [
         "runs is 1: the pilot",
         "runs is without limit: the pilot is over",
     ]
@@ -174,5 +174,5 @@ async def test_several_launchers_never_start_more_runs_than_the_quota(world: Wor
 
     await asyncio.gather(*(each.run_once() for each in (world.launcher, *others)))
 
-    assert len(await world.column(SLOTS)) == 3
+    assert len(await world.holders(QUOTA)) == 3
     assert list((await world.states()).values()).count("PENDING_LAUNCH") == 3

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from streamsched.domain.constraints.constraint import Concurrency, Delay
+from streamsched.domain.constraints.constraint import Concurrency
 from streamsched.domain.constraints.group import Group
-from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd, StopRequest
 from streamsched.store.runs.run_monitor import LostRun, SilentRun
 
-from .conftest import MINUTE, World, schedule
+from .conftest import World, schedule
 
 pytestmark = pytest.mark.postgres
 
@@ -40,33 +37,6 @@ async def beat(world: World, run: str) -> StopRequest | None:
     return await world.run_store.heartbeat(run, runner="h:1:1", now=world.clock.now())
 
 
-async def test_the_newest_takes_the_place_of_the_job_that_waits(world: World) -> None:
-    await world.define(LATEST)
-    for n in (1, 2, 3, 4):
-        await world.satisfy(world.ready(LATEST, n))
-        await world.launcher.run_once()
-
-    assert await world.states() == {
-        "latest.1.1": "PENDING_LAUNCH",
-        "latest.1.2": "OBSOLETE",
-        "latest.1.3": "OBSOLETE",
-        "latest.1.4": "PENDING_CONSTRAINT",
-    }
-    replaced = await world.jobs.get("default.app.latest.1.3")
-    assert replaced.reason == "default.app.latest.1.4 took its place: overlap is latest"
-
-
-async def test_a_job_that_a_user_holds_keeps_its_place(world: World) -> None:
-    await world.define(LATEST)
-    await world.satisfy(world.ready(LATEST, 1), world.ready(LATEST, 2))
-    await world.launcher.run_once()
-    await world.jobs.command("default.app.latest.1.2", JobCommand.HOLD, "ann", now=world.clock.now())
-    await world.satisfy(world.ready(LATEST, 3))
-    await world.launcher.run_once()
-
-    assert list((await world.states()).values()) == ["PENDING_LAUNCH", "PENDING_CONSTRAINT", "PENDING_CONSTRAINT"]
-
-
 async def test_a_satisfaction_is_skipped_while_the_run_before_is_active(world: World) -> None:
     await world.define(SKIP)
     await world.satisfy(world.ready(SKIP, 1), world.ready(SKIP, 2))
@@ -81,18 +51,6 @@ async def test_a_satisfaction_is_skipped_while_the_run_before_is_active(world: W
     assert list((await world.states()).values()) == ["LAUNCHED", "ABORTED", "ABORTED", "PENDING_LAUNCH"]
     skipped = await world.jobs.get("default.app.skip.1.3")
     assert skipped.reason == f"skipped: the run before is active: {run_of('skip', 1)}"
-
-
-async def test_a_satisfaction_is_skipped_while_the_job_before_waits(world: World) -> None:
-    slow = replace(SKIP, constraints=(Delay(MINUTE),))
-    await world.define(slow)
-    await world.satisfy(world.ready(slow, 1))
-    await world.launcher.run_once()
-    await world.satisfy(world.ready(slow, 2))
-    world.clock.advance(MINUTE)
-    await world.launcher.run_once()
-
-    assert await world.states() == {"skip.1.1": "PENDING_LAUNCH", "skip.1.2": "ABORTED"}
 
 
 @pytest.mark.parametrize(("policy", "at_once"), [(CANCEL, False), (KILL, True)])
@@ -120,22 +78,6 @@ async def test_a_newer_job_ends_the_run_before_and_starts_when_it_has_ended(
     assert list((await world.states()).values()) == ["LAUNCHED", "PENDING_LAUNCH"]
 
 
-async def test_no_run_is_ended_for_a_job_that_could_not_start_then(world: World) -> None:
-    known = replace(CANCEL, constraints=(Delay(MINUTE), Concurrency(1)))
-    await world.define(known)
-    await world.satisfy(world.ready(known, 1))
-    world.clock.advance(MINUTE)
-    await world.launcher.run_once()
-    await begin(world, run_of("cancel", 1))
-    await world.satisfy(world.ready(known, 2))
-    await world.launcher.run_once()
-    assert await beat(world, run_of("cancel", 1)) is None
-
-    world.clock.advance(MINUTE)
-    await world.launcher.run_once()
-    assert await beat(world, run_of("cancel", 1)) is not None
-
-
 async def test_a_run_that_is_not_executed_yet_ends_in_the_same_pass(world: World) -> None:
     await world.define(CANCEL)
     await world.satisfy(world.ready(CANCEL, 1))
@@ -153,7 +95,7 @@ async def test_a_runner_that_comes_for_a_run_that_is_to_end_gets_nothing(world: 
     await world.define(CANCEL)
     await world.satisfy(world.ready(CANCEL, 1))
     await world.launcher.run_once()
-    await world.pool.execute("UPDATE runs SET stop_requested = 'ann'")
+    await world.request_stop()
 
     assert await world.run_store.claim(run_of("cancel", 1), runner="h:1:1", log_path="", now=world.clock.now()) is None
     assert (await world.runs.get(run_of("cancel", 1))).reason == "ann"

@@ -75,7 +75,7 @@ async def test_the_third_failure_in_a_row_pauses_it_and_says_why(world: World) -
     assert (record.enabled, record.generation, record.pause) == (False, 2, Pause(note=note))
     [line] = await CatalogReader(world.pool).history("schedule", str(FRAGILE.ref))
     assert (line.action, line.reason) == ("paused", note)
-    assert await world.pool.fetchval("SELECT count(*) FROM breaks") == 0
+    assert await world.size("breaks") == 0
 
 
 async def test_a_success_between_them_or_a_run_that_a_user_killed_is_no_failure(world: World) -> None:
@@ -118,7 +118,7 @@ async def test_who_changes_the_schedule_first_is_not_overruled(world: World) -> 
     await resumption(world).run_once()
 
     assert (await current(world)).enabled
-    assert await world.pool.fetchval("SELECT count(*) FROM breaks") == 0
+    assert await world.size("breaks") == 0
 
 
 async def test_after_a_time_it_goes_on_and_begins_to_count_anew(world: World) -> None:

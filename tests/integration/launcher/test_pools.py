@@ -10,6 +10,7 @@ import pytest
 from streamsched.domain.constraints.constraint import Constraint, Delay
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.overlap import Overlap
@@ -58,7 +59,7 @@ async def order(world: World) -> list[str]:
     begun: list[str] = []
     while True:
         await settle(world)
-        live = await world.column("SELECT id FROM runs WHERE ended_at IS NULL")
+        live = [run.id for run in await world.active()]
         if not live:
             return begun
         assert len(live) == 1
@@ -119,9 +120,10 @@ async def test_who_ended_without_a_word_is_passed_within_seconds(world: World) -
     await world.define(LOW, HIGH)
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
     await world.decide("default.app.program-low")
-    [turn] = await world.column("SELECT next_check_at FROM jobs WHERE schedule = 'default.app.low'")
+    turn = (await world.job("default.app.low.1.1")).next_check_at
+    assert turn is not None
     assert (turn - world.clock.now()).total_seconds() == 5, "a place is free, and high.1.1 has not taken it"
-    await world.pool.execute("DELETE FROM jobs WHERE schedule = 'default.app.high'")
+    await world.remove_jobs(str(HIGH.ref))
 
     world.clock.advance(MINUTE / 10)
     await settle(world)
@@ -133,11 +135,11 @@ async def test_who_cannot_be_read_leaves_the_line_and_comes_back_to_its_place(wo
     await world.define(LOW, HIGH)
     await world.satisfy(world.ready(LOW, 1))
     await settle(world)
-    [readable] = await world.column("SELECT definition FROM programs WHERE id ~ 'high'")
-    await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id ~ 'high'")
+    readable = await world.text("programs", str(HIGH.program))
+    await world.put_text("programs", {}, str(HIGH.program))
     await world.satisfy(world.ready(HIGH, 1), *(world.ready(LOW, n) for n in (2, 3)))
     await settle(world)
-    assert await world.column("SELECT job FROM lines ORDER BY turn_at, sequence") == [
+    assert await world.line() == [
         "default.app.low.1.2",
         "default.app.low.1.3",
     ]
@@ -145,7 +147,7 @@ async def test_who_cannot_be_read_leaves_the_line_and_comes_back_to_its_place(wo
     await settle(world)
     assert running(await world.states()) == ["low.1.2"]
 
-    await world.pool.execute("UPDATE programs SET definition = $1 WHERE id ~ 'high'", readable)
+    await world.put_text("programs", readable, str(HIGH.program))
     world.clock.advance(MINUTE)
     await settle(world)
     await end(world, "default.app.low.1.2.r1")
@@ -155,7 +157,7 @@ async def test_who_cannot_be_read_leaves_the_line_and_comes_back_to_its_place(wo
 
 async def test_who_waits_behind_one_that_cannot_be_read_is_looked_at_at_once(world: World) -> None:
     await world.define(LOW, HIGH)
-    await world.pool.execute("UPDATE programs SET definition = '{}' WHERE id ~ 'high'")
+    await world.put_text("programs", {}, str(HIGH.program))
     await world.satisfy(world.ready(LOW, 1), world.ready(HIGH, 1))
     await world.decide("default.app.program-low")
     assert running(await world.states()) == [], "high.1.1 stands before it"
@@ -208,7 +210,7 @@ async def test_size_priority_and_age_change_while_everything_runs(world: World) 
     assert running(await world.states()) == ["high.1.1", "high.1.2", "low.1.1", "middle.1.1"], (
         "without age they go as they came, by number and name"
     )
-    assert "its size is 2: ann: night shift" in await world.column("SELECT reason FROM decisions")
+    assert "its size is 2: ann: night shift" in await world.reasons()
     with pytest.raises(NotFoundError):
         await pools.prioritize(schedule("none").ref, 1, "", now=world.clock.now())
 
@@ -250,12 +252,12 @@ async def test_a_pool_is_no_group_and_its_line_is_swept(world: World) -> None:
     await world.satisfy(world.ready(HIGH, 1), world.ready(LOW, 1))
     await settle(world)
     assert await GroupStore(world.pool).all() == []
-    assert await world.column("SELECT job FROM lines") == ["default.app.low.1.1"]
+    assert await world.line() == ["default.app.low.1.1"]
 
-    await world.pool.execute("UPDATE jobs SET state = 'OBSOLETE', ended_at = now(), next_check_at = NULL")
+    await world.end_jobs(JobState.OBSOLETE, world.clock.now())
     await world.decisions.recheck_all(before=world.clock.now())
 
-    assert await world.column("SELECT job FROM lines") == []
+    assert await world.line() == []
 
 
 async def test_two_launchers_give_every_place_once_and_in_order(world: World) -> None:

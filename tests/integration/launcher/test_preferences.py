@@ -76,6 +76,6 @@ async def test_what_a_person_gives_overrides_preferences(world: World) -> None:
 
     assert await given(world, f"{job}.r1") == {"a": "namespace", "b": "namespace", "c": "person"}
     assert await given(world, at_once) == {"a": "namespace", "b": "person", "c": "namespace"}
-    definition = await world.column("SELECT definition -> 'defaults' ->> 'a' FROM programs")
-    executable = await world.column(f"SELECT executable -> 'defaults' ->> 'a' FROM runs WHERE id = '{at_once}'")
-    assert (definition, executable) == (["program"], ["program"])
+    definition = (await world.text("programs", str(PROGRAM)))["defaults"]["a"]
+    executable = (await world.run(at_once)).executable["defaults"]["a"]
+    assert (definition, executable) == ("program", "program")

@@ -7,15 +7,17 @@ from datetime import timedelta
 import orjson
 import pytest
 
-from streamsched.codec.schedules.schedule import program_to_json
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.process_room import ProcessKind
+from streamsched.domain.jobs.job import JobState
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import EventName
 from streamsched.domain.programs.spark_deployment import DeployMode
 from streamsched.domain.schedules.process_job import BashJob, SparkJob
 from streamsched.domain.schedules.schedule import Executable, Program, PublishJob, Schedule
 from streamsched.launcher.why import explain_job
+from streamsched.ports.runs import RunEnd
 from streamsched.store.limits import process_room
 from streamsched.store.runs.launchers import LauncherLeases
 
@@ -41,7 +43,7 @@ async def passes(world: World) -> None:
     await world.launcher.run_once()
     for run in world.runners.spawned:
         if await world.run_store.claim(run, runner=BOX, log_path=None, now=world.clock.now()) is not None:
-            await world.pool.execute("UPDATE runs SET state = 'RUNNING' WHERE id = $1", run)
+            await world.set_run_state(RunState.RUNNING, run)
 
 
 async def jobs(world: World, schedule: Schedule, count: int) -> None:
@@ -50,24 +52,17 @@ async def jobs(world: World, schedule: Schedule, count: int) -> None:
 
 
 async def live(world: World, of: Schedule) -> int:
-    return await world.pool.fetchval(
-        "SELECT count(*) FROM runs WHERE program = $1 AND state IN ('PENDING', 'STARTING', 'RUNNING')", str(of.program)
-    )
+    return sum(run.program == str(of.program) for run in await world.active())
 
 
 async def end_one(world: World, of: Schedule) -> None:
-    await world.pool.execute(
-        "UPDATE runs SET state = 'COMPLETED', ended_at = $2 WHERE id = "
-        "(SELECT id FROM runs WHERE program = $1 AND state = 'RUNNING' ORDER BY id LIMIT 1)",
-        *(str(of.program), world.clock.now()),
-    )
+    now = world.clock.now()
+    run = next(run.id for run in await world.active() if run.program == str(of.program) and run.state == "RUNNING")
+    assert await world.run_store.finish(run, RunEnd(RunState.COMPLETED, "", now, 0))
 
 
 async def program(world: World, of: Schedule, executable: Executable) -> None:
-    await world.pool.execute(
-        "UPDATE programs SET definition = $2 WHERE id = $1",
-        *(str(of.program), program_to_json(Program(of.program, executable))),
-    )
+    await world.put_program(Program(of.program, executable))
 
 
 async def test_no_more_jobs_are_admitted_than_launchers_have_places(world: World) -> None:
@@ -133,7 +128,7 @@ async def test_a_job_that_waits_for_room_holds_no_slot_and_says_what_it_waits_fo
 
     assert found.summary == "it waits: no room: 2 of 2 processes on launcher box"
     assert found.clauses[-1].needs == "room for a process"
-    assert await world.column("SELECT count(*) FROM group_slots WHERE group_name = 'db'") == [2]
+    assert len(await world.slots("db")) == 2
     record = await world.jobs.get("default.app.one.1.3")
     assert record.reason == "no room: 2 of 2 processes on launcher box"  # as lists and `whynot` show it
 
@@ -142,16 +137,10 @@ async def test_a_manual_run_that_waits_says_how_full_the_launchers_are(world: Wo
     await places(world, 2)
     await jobs(world, LONG, 2)
     await passes(world)
-    await world.pool.execute(
-        "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready) "
-        "SELECT 'default.app.long.1.9', schedule, 1, 9, program, 'PENDING_LAUNCH', now(), now(), ready FROM jobs "
-        "LIMIT 1"
-    )
-    await world.pool.execute(
-        "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, spawn_at, pool) "
-        "SELECT 'default.app.long.1.9.r1', 'default.app.long.1.9', 1, program, executable, '{}', 'PENDING', now(), "
-        "'epoch', 'a' FROM runs LIMIT 1"
-    )
+    job, of, now = "default.app.long.1.9", str(LONG.program), world.clock.now()
+    ready = await world.text("jobs", "default.app.long.1.1")
+    await world.add_job(job, program=of, at=now, state=JobState.PENDING_LAUNCH, ready=ready)
+    await world.add_run(f"{job}.r1", program=of, at=now, state=RunState.PENDING, job=job, pool="a")
     spawned = len(world.runners.spawned)
 
     await passes(world)
@@ -165,11 +154,9 @@ async def test_runs_by_hand_of_a_full_pool_do_not_hold_up_another(world: World) 
     await places(world, 4)
     await jobs(world, LONG, 4)
     await passes(world)
-    await world.pool.execute(
-        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at, pool) "
-        "SELECT format('default.app.hand.%s', n), 1, program, executable, '{}', 'PENDING', 'epoch', 'epoch', 'a' "
-        "FROM generate_series(1, 300) n, (SELECT * FROM runs LIMIT 1) AS r"
-    )
+    for n in range(300):
+        run, before = f"default.app.hand.{n}", world.clock.now() - timedelta(days=1)
+        await world.add_run(run, program=str(LONG.program), at=before, state=RunState.PENDING, pool="a")
 
     await jobs(world, OTHER, 2)
     await passes(world)

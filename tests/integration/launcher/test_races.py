@@ -102,7 +102,6 @@ CREATE FUNCTION see_limit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
     INSERT INTO witness (what, name, change) VALUES ('limit', NEW.name, coalesce(NEW.slots, -1)); RETURN NULL; END $$;
 CREATE TRIGGER see AFTER INSERT OR UPDATE ON groups FOR EACH ROW EXECUTE FUNCTION see_limit();
 """
-WAITING: Final = "SELECT id FROM jobs WHERE state = 'PENDING_CONSTRAINT' ORDER BY schedule, sequence"
 BEGUN: Final = """
 SELECT r.id, r.job, r.program, r.created_at, j.schedule, j.ready ->> 'key' AS key, w.xid
 FROM witness w JOIN runs r ON r.id = w.name LEFT JOIN jobs j ON j.id = r.job WHERE w.what = 'run' ORDER BY w.seq
@@ -193,9 +192,9 @@ class Races(RuleBasedStateMachine):
         return replace(ready, key=f"k{ready.sequence % 2}") if keyed else ready
 
     async def _race(self, loose: Sequence[tuple[str, int]]) -> None:
-        active = await self.world.column("SELECT id FROM runs WHERE ended_at IS NULL ORDER BY created_at, id")
+        active = [run.id for run in sorted(await self.world.active(), key=lambda run: (run.created_at, run.id))]
         reported = [active[place % len(active)] for name, place in loose if name in ("end", "lose", "claim") and active]
-        waiting = await self.world.column(WAITING)
+        waiting = [job.id for job in await self.world.waiting()]
         acts: list[Coroutine[Any, Any, object]] = []
         for name, place in loose:
             match name:
@@ -288,31 +287,31 @@ class Races(RuleBasedStateMachine):
         for name in SLOTS:
             await self.groups.set_limit(name, None, "", now=self.world.clock.now())
         await self._settle()
-        for job in await self.world.column(WAITING):
-            await self._order(job, hold=False)
+        for job in await self.world.waiting():
+            await self._order(job.id, hold=False)
         await self._settle()
-        left = await self.world.column("SELECT DISTINCT schedule FROM jobs WHERE ended_at IS NULL")
+        left = {job.schedule for job in await self.world.stored_jobs() if job.ended_at is None}
         timed = {str(each.ref) for each in SCHEDULES if any(isinstance(limit, TIMED) for limit in each.constraints)}
         assert set(left) <= timed
         for _ in range(60):
-            if not await self.world.column("SELECT 1 FROM jobs WHERE ended_at IS NULL LIMIT 1"):
+            if all(job.ended_at for job in await self.world.stored_jobs()):
                 break
             self.world.clock.advance(timedelta(hours=1))
             await self._settle()
         await self._count()
-        assert await self.world.column("SELECT id FROM jobs WHERE ended_at IS NULL") == []
-        assert await self.world.column("SELECT run FROM group_slots") == []
-        assert await self.world.column("SELECT job FROM group_waits") == []
-        assert await self.world.column("SELECT job FROM lines") == []
+        assert [job.id for job in await self.world.stored_jobs() if job.ended_at is None] == []
+        assert await self.world.holders() == []
+        assert await self.world.group_waits() == []
+        assert await self.world.line() == []
 
     async def _settle(self) -> None:
         """Launchers do what there is to do, and runs end, until nothing moves."""
         for _ in range(200):
             while await self._launcher().run_once():
                 pass
-            active = await self.world.column("SELECT id FROM runs WHERE ended_at IS NULL")
+            active = await self.world.active()
             for run in active:
-                await self._move("end", run)
+                await self._move("end", run.id)
             if not active:
                 break
 

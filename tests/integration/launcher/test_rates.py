@@ -74,15 +74,6 @@ async def test_a_run_of_a_schedule_without_a_rate_takes_a_token_of_its_program(w
     assert await launched(world) == ["plain.1.1", "two.1.1"]
 
 
-async def test_a_burst_of_one_spreads_runs_evenly(world: World) -> None:
-    even = metered("even", Rate(60, 60 * MINUTE, burst=1))
-    await world.define(even)
-    await world.satisfy(*(world.ready(even, n) for n in (1, 2, 3)))
-    for done in (1, 2, 3):
-        assert len(await launched(world)) == done
-        world.clock.advance(MINUTE)
-
-
 async def test_a_token_that_comes_wakes_one_of_those_that_wait_and_not_all(world: World) -> None:
     quick = metered("quick", Rate(60, MINUTE, burst=1))
     await world.define(quick)
@@ -130,26 +121,17 @@ async def test_tokens_are_as_they_were_when_every_launcher_was_away(world: World
     assert len(await launched(world)) == 3
 
 
-async def test_a_job_that_does_not_wait_for_a_token_ends_with_the_reason(world: World) -> None:
-    strict = metered("strict", Rate(1, MINUTE, wait=False))
-    await world.define(strict)
-    await world.satisfy(world.ready(strict, 1), world.ready(strict, 2))
-    await world.launcher.run_once()
-
-    assert await world.states() == {"strict.1.1": "PENDING_LAUNCH", "strict.1.2": "ABORTED"}
-
-
 async def test_buckets_that_are_not_used_are_forgotten_in_time(world: World) -> None:
     each = metered("each", Rate(1, MINUTE, of=RateScope.KEY))
     await world.define(each)
     await world.satisfy(*(replace(world.ready(each, n), key=str(n)) for n in range(1, 21)))
     await world.launcher.run_once()
-    assert await world.column("SELECT count(*) FROM meters") == [20]
+    assert await world.size("meters") == 20
 
     world.clock.advance(timedelta(days=1, minutes=3))
     await world.launcher.run_once()
 
-    assert await world.column("SELECT count(*) FROM meters") == [0]
+    assert await world.size("meters") == 0
 
 
 async def test_a_bucket_that_is_forgotten_while_it_is_requested_is_made_again(world: World) -> None:
@@ -160,17 +142,15 @@ async def test_a_bucket_that_is_forgotten_while_it_is_requested_is_made_again(wo
     async with world.pool.acquire() as one, one.transaction():
         await rates.lock_buckets(one, [forgotten], now=now - timedelta(days=2))
 
-    async with world.pool.acquire() as one, one.transaction(), world.pool.acquire() as other:
-        async with other.transaction():
-            await other.execute("SELECT FROM meters WHERE scope = $1 FOR UPDATE", kept.key)
+    async with world.pool.acquire() as one, one.transaction():
+        async with world.locked("meters", kept.key, column="scope"):
             asking = asyncio.create_task(rates.lock_buckets(one, [kept, forgotten], now=now))
-            while not await world.pool.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"):  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            await world.blocked()
             await rates.forget(world.pool, now)
-            assert await world.column("SELECT scope FROM meters") == [kept.key]
+            assert await world.meters() == [kept.key]
         assert set(await asking) == {kept, forgotten}
 
-    assert await world.column("SELECT scope FROM meters ORDER BY scope") == [kept.key, forgotten.key]
+    assert await world.meters() == [kept.key, forgotten.key]
 
 
 async def test_who_counts_nothing_asks_no_bucket(world: World) -> None:
@@ -179,7 +159,7 @@ async def test_who_counts_nothing_asks_no_bucket(world: World) -> None:
     await world.satisfy(world.ready(plain, 1))
     await world.launcher.run_once()
 
-    assert await world.column("SELECT count(*) FROM meters") == [0]
+    assert await world.size("meters") == 0
 
 
 def second(world: World) -> Launcher:

@@ -14,6 +14,7 @@ from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.constraints.group import Group
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.in_flight import FIRST
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.deadline import Deadline, DeadlineKind
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.retry import Retry
@@ -31,21 +32,6 @@ from .inline import HERE, LEASE, OTHER, QUICK, SAY, THIRD, Answering, Staffed, a
 
 pytestmark = pytest.mark.postgres
 
-STATES = "SELECT id, state, runner FROM runs ORDER BY id"
-LEFT = """
-SELECT json_build_array(
-    (SELECT json_agg(r ORDER BY id) FROM (
-        SELECT id, job, attempt, state, reason, runner, arguments, executable, spawn_at, created_at, ended_at
-        FROM runs) r),
-    (SELECT json_agg(j ORDER BY id) FROM (SELECT id, state, reason, ended_at FROM jobs) j),
-    (SELECT json_agg(s ORDER BY run) FROM group_slots s),
-    (SELECT json_agg(d ORDER BY subject, action, reason) FROM (
-        SELECT at, subject_kind, subject, action, reason FROM decisions) d),
-    (SELECT json_agg(o ORDER BY key, value) FROM (SELECT topic, key, encode(value, 'escape') AS value FROM outbox) o)
-)::text
-"""
-ACTIONS = "SELECT subject FROM decisions WHERE action = $1 ORDER BY subject"
-
 
 async def died(world: World, *launchers: Staffed, alive: bool = False) -> None:
     """The lease of the first launcher runs out; the others have held theirs for long."""
@@ -53,15 +39,13 @@ async def died(world: World, *launchers: Staffed, alive: bool = False) -> None:
     world.runners.living[dead.me] = alive
     for each in launchers:
         await each.recovery.renew()
-    await world.pool.execute(
-        "UPDATE launchers SET expires_at = now() - interval '1 ms' WHERE runner = $1", str(dead.me)
-    )
+    await world.expire_launchers(str(dead.me))
     await held_for_long(world, *others)
 
 
 async def held_for_long(world: World, *launchers: Staffed) -> None:
     names = [str(each.me) for each in launchers]
-    await world.pool.execute("UPDATE launchers SET since = now() - interval '1 hour' WHERE runner = ANY($1)", names)
+    await world.age_launchers(*names, by=timedelta(hours=1))
 
 
 async def recover(world: World, *, gone: bool = True, attempts: int = 3) -> RecoveredRuns | None:
@@ -95,7 +79,7 @@ async def asked(far: Answering, requests: int) -> None:
 
 async def everything_ends(world: World, staffed: Staffed) -> None:
     async with asyncio.timeout(60):
-        while await world.column("SELECT id FROM runs WHERE ended_at IS NULL LIMIT 1"):
+        while await world.active():
             await staffed.once()
             await asyncio.sleep(0.01)
 
@@ -109,7 +93,7 @@ async def test_no_request_leaves_before_its_start_is_stored(world: World) -> Non
         await asked(far, 2)
 
         assert sorted(far.keys()) == ["default.app.quick.1.1", "default.app.quick.1.3"]
-        assert await world.column("SELECT state FROM runs ORDER BY id") == ["RUNNING", "STARTING", "RUNNING"]
+        assert await world.run_states() == ["RUNNING", "STARTING", "RUNNING"]
         assert not staffed.inline_executor.holds(run(2))
 
 
@@ -122,7 +106,7 @@ async def test_a_launcher_takes_and_sends_no_more_than_its_window(world: World) 
         while await staffed.launcher.run_once():
             pass
 
-        states = Counter(row["state"] for row in await world.pool.fetch(STATES))
+        states = Counter(await world.run_states())
         assert states == {"STARTING": FIRST, "PENDING": 2 * FIRST}
         assert staffed.inline_executor.room() == 0
 
@@ -132,7 +116,7 @@ async def test_what_was_not_sent_is_requeued_and_what_was_sent_is_repeated_once_
     async with answering("") as far:
         dead = await holding(world, request(far), jobs)
         await dead.inline_executor.run_once()
-        sent = await world.column("SELECT job FROM runs WHERE state = 'RUNNING' ORDER BY job")
+        sent = [run.job for run in await world.stored_runs() if run.state == RunState.RUNNING]
         await asked(far, len(sent))
         heirs = [Staffed(world, OTHER), Staffed(world, THIRD)]
         await died(world, dead, *heirs)
@@ -145,7 +129,7 @@ async def test_what_was_not_sent_is_requeued_and_what_was_sent_is_repeated_once_
         assert [(line["launcher"], line["requeued"], line["repeated"]) for line in found] == [
             (str(HERE), jobs - len(sent), len(sent))
         ]
-        assert len(await world.column(ACTIONS, "run.requeued")) == jobs - len(sent)
+        assert len(await world.history(action="run.requeued")) == jobs - len(sent)
         await everything_ends(world, heirs[0])
 
     assert 0 < len(sent) <= FIRST
@@ -156,7 +140,7 @@ async def test_what_was_not_sent_is_requeued_and_what_was_sent_is_repeated_once_
         ("COMPLETED", 2, len(sent)),
         ("LOST", 1, len(sent)),
     ]
-    assert await world.column("SELECT runner FROM launchers ORDER BY runner") == [str(OTHER), str(THIRD)]
+    assert await world.launchers() == [str(OTHER), str(THIRD)]
 
 
 async def test_a_run_that_was_taken_but_not_claimed_is_given_back_too(world: World) -> None:
@@ -167,8 +151,8 @@ async def test_a_run_that_was_taken_but_not_claimed_is_given_back_too(world: Wor
     await heir.recovery.run_once()
     await everything_ends(world, heir)
 
-    assert await world.column("SELECT DISTINCT runner FROM runs") == [str(OTHER)]
-    assert await world.column(ACTIONS, "run.requeued") == []  # it began nothing that its history would show
+    assert {run.runner for run in await world.stored_runs()} == {str(OTHER)}
+    assert await world.history(action="run.requeued") == []  # it began nothing that its history would show
 
 
 async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothing_that_was_taken_back(
@@ -182,7 +166,7 @@ async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothi
         paused.inline_executor.claim_and_execute([run(1), run(2)])
         await paused.inline_executor.run_once()  # both are claimed, but its window is full
         await far.asking.wait()
-        assert await world.column("SELECT state FROM runs ORDER BY id") == ["RUNNING", "STARTING"]
+        assert await world.run_states() == ["RUNNING", "STARTING"]
         heir = Staffed(world, OTHER)
         await died(world, paused, heir, alive=True)
 
@@ -190,7 +174,7 @@ async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothi
             for _ in range(3):
                 await heir.recovery.run_once()
         assert [line["event"] for line in logs if line["event"].startswith("launcher.")] == ["launcher.paused"]
-        assert await world.column("SELECT state FROM runs ORDER BY id") == ["RUNNING", "PENDING"]
+        assert await world.run_states() == ["RUNNING", "PENDING"]
         far.answer = "200 OK"
         await heir.until(run(2), "COMPLETED")
         far.answer_all()
@@ -200,7 +184,7 @@ async def test_a_paused_launcher_of_this_host_keeps_what_it_sent_and_sends_nothi
                 await asyncio.sleep(0.01)
 
     assert sorted(far.keys()) == ["default.app.quick.1.1", "default.app.quick.1.2"]
-    assert await world.column("SELECT state FROM runs ORDER BY id") == ["COMPLETED", "COMPLETED"]
+    assert await world.run_states() == ["COMPLETED", "COMPLETED"]
 
 
 async def test_a_launcher_that_was_given_up_and_comes_back_stores_no_end(world: World) -> None:
@@ -217,21 +201,21 @@ async def test_a_launcher_that_was_given_up_and_comes_back_stores_no_end(world: 
                 await paused.inline_executor.run_once()
                 await asyncio.sleep(0.01)
 
-    assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "PENDING"]
+    assert await world.run_states() == ["LOST", "PENDING"]
 
 
 async def test_nobody_is_given_up_by_a_launcher_that_has_not_held_its_own_lease_for_its_time(world: World) -> None:
     dead = await holding(world, SAY, 1)
     heir = Staffed(world, OTHER)
     await died(world, dead, heir)
-    await world.pool.execute("UPDATE launchers SET expires_at = now() - interval '1 ms'")  # the database was away
+    await world.expire_launchers()  # the database was away
 
     await heir.recovery.run_once()
-    assert await world.column("SELECT runner FROM runs") == [str(HERE)]
+    assert [run.runner for run in await world.stored_runs()] == [str(HERE)]
 
     await held_for_long(world, heir)
     await heir.recovery.run_once()
-    assert await world.column("SELECT runner FROM runs") == [None]
+    assert [run.runner for run in await world.stored_runs()] == [None]
 
 
 async def test_a_lease_that_was_renewed_meanwhile_is_not_recovered(world: World) -> None:
@@ -240,7 +224,7 @@ async def test_a_lease_that_was_renewed_meanwhile_is_not_recovered(world: World)
     await dead.recovery.renew()
 
     assert await recover(world) is None
-    assert await world.column("SELECT runner FROM runs") == [str(HERE)]
+    assert [run.runner for run in await world.stored_runs()] == [str(HERE)]
 
 
 async def test_a_launcher_that_stops_gives_its_runs_back_at_once(world: World) -> None:
@@ -252,27 +236,27 @@ async def test_a_launcher_that_stops_gives_its_runs_back_at_once(world: World) -
 
     await leases.release(str(HERE))
     await heir.recovery.run_once()
-    assert await world.column("SELECT runner FROM runs") == [None, None]
-    assert await world.column("SELECT runner FROM launchers") == [str(OTHER)]
+    assert [run.runner for run in await world.stored_runs()] == [None, None]
+    assert await world.launchers() == [str(OTHER)]
 
     await leases.release(str(OTHER))  # nothing is left of it
-    assert await world.column("SELECT runner FROM launchers") == []
+    assert await world.launchers() == []
 
 
 async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
     left: list[Any] = []
     for together in (False, True):
-        await world.pool.execute("TRUNCATE jobs, runs, groups, decisions, outbox, intake_positions, schedules CASCADE")
+        await world.clear()
         world.__init__(world.dsn, world.pool, world.broker)  # type: ignore[misc]
         await holding(world, SAY, 5, constraints=(Group("w", 9),), retry=Retry(2, delay=MINUTE))
         await start(world.runs, world.clock, PROGRAM, {"a": "b"}, token="x")
         await world.pool.execute("UPDATE runs SET runner = $1", str(HERE))
         now = world.clock.now()
-        runs = await world.column("SELECT id FROM runs ORDER BY id")
+        runs = [run.id for run in await world.stored_runs()]
         for each in runs:
             assert await world.run_store.claim(each, runner=str(HERE), log_path=None, now=now)
             await world.run_store.mark_started(each, runner=str(HERE), now=now)
-        await world.pool.execute("UPDATE runs SET stop_requested = 'ann' WHERE id = $1", run(5))
+        await world.request_stop(run(5))
         await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
         if together:
             assert await recover(world) == RecoveredRuns(repeated=4, ended=2)
@@ -281,10 +265,10 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
                 silent = SilentRun(each, 1, str(HERE), now)
                 lost = await world.run_store.mark_lost(silent, f"its launcher {HERE} is gone", now=now, attempts=3)
                 assert isinstance(lost, LostRun)
-        left.append(await world.pool.fetchval(LEFT))
+        left.append(await world.everything())
 
     assert left[0] == left[1]
-    assert '"default.app.quick.1.1.r2"' in left[0]
+    assert await world.run("default.app.quick.1.1.r2")
 
 
 async def test_a_policy_that_repeats_no_lost_run_ends_what_was_sent_and_keeps_what_was_not(world: World) -> None:
@@ -296,24 +280,23 @@ async def test_a_policy_that_repeats_no_lost_run_ends_what_was_sent_and_keeps_wh
     await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
 
     assert await recover(world) == RecoveredRuns(requeued=3, ended=1)
-    assert await world.column("SELECT state FROM runs ORDER BY id") == ["LOST", "PENDING", "PENDING", "PENDING"]
-    assert await world.column("SELECT attempt FROM runs") == [1, 1, 1, 1]
+    assert await world.run_states() == ["LOST", "PENDING", "PENDING", "PENDING"]
+    assert [run.attempt for run in await world.stored_runs()] == [1, 1, 1, 1]
 
 
 async def test_started_runs_that_end_one_by_one_are_ended_in_several_calls(world: World) -> None:
     await world.define(QUICK)
     await world.execute(SAY)
-    await world.pool.execute(
-        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, runner, heartbeat_at) "
-        "SELECT 'm.' || n, 1, id, definition, '{}', 'RUNNING', $1, $2, $1 FROM programs, generate_series(1, 150) n",
-        *(world.clock.now(), str(HERE)),
-    )
+    for n in range(150):
+        await world.add_run(
+            f"m.{n}", program=str(PROGRAM), at=world.clock.now(), state=RunState.RUNNING, runner=str(HERE)
+        )
     await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
 
     assert await recover(world) == RecoveredRuns(ended=100, more=True)
     assert await recover(world) == RecoveredRuns(ended=50)
     assert await recover(world) is None
-    assert await world.column("SELECT DISTINCT state FROM runs") == ["LOST"]
+    assert set(await world.run_states()) == {"LOST"}
 
 
 async def test_a_run_that_cannot_be_changed_keeps_no_other_from_being_given_back(world: World) -> None:
@@ -329,7 +312,7 @@ async def test_a_run_that_cannot_be_changed_keeps_no_other_from_being_given_back
         assert await recover(world) == RecoveredRuns(requeued=6, repeated=1)
 
     assert [line["run"] for line in logs if line["event"] == "run.recovery_failed"] == [run(5), run(1)]
-    assert await world.column("SELECT id FROM runs WHERE runner = $1 AND state <> 'LOST' ORDER BY id", str(HERE)) == [
+    assert [run.id for run in await world.active() if run.runner == str(HERE)] == [
         run(1),
         run(5),
     ]
@@ -355,15 +338,15 @@ async def test_the_deadline_of_a_requeued_run_begins_with_its_next_claim(world: 
     await holding(world, SAY, 1, deadlines=(promised,), max_duration=MINUTE)
     first = world.clock.now()
     await world.run_store.claim(run(), runner=str(HERE), log_path=None, now=first)
-    assert await world.column("SELECT due_at FROM deadlines WHERE run = $1", run()) == [first + MINUTE]
+    assert await world.deadlines() == [(run(), first + MINUTE)]
     await LauncherLeases(world.pool).renew(str(HERE), timedelta(0))
     await recover(world)
     world.clock.advance(MINUTE)
 
     await world.run_store.claim(run(), runner=str(OTHER), log_path=None, now=world.clock.now())
 
-    assert await world.column("SELECT due_at FROM deadlines WHERE run = $1", run()) == [first + 2 * MINUTE]
-    assert await world.column("SELECT deadline_at FROM runs") == [first + 2 * MINUTE]
+    assert await world.deadlines() == [(run(), first + 2 * MINUTE)]
+    assert (await world.run(run())).deadline_at == first + 2 * MINUTE
 
 
 async def test_a_requeued_run_that_is_to_stop_ends_without_being_started(world: World) -> None:
@@ -376,4 +359,4 @@ async def test_a_requeued_run_that_is_to_stop_ends_without_being_started(world: 
     await Staffed(world, OTHER).once()
 
     assert (await world.runs.get(run())).state == "KILLED"
-    assert await world.column("SELECT count(*) FROM outbox WHERE topic = 'events'") == [0]
+    assert len(await world.published("events")) == 0

@@ -70,7 +70,7 @@ async def rerun(world: World, job: str = JOB, **fields: Any) -> str:
 
 
 async def announced(world: World) -> list[bytes]:
-    return await world.column("SELECT value FROM outbox WHERE topic = 'program-status' ORDER BY id")
+    return await world.published("program-status")
 
 
 async def test_a_rerun_has_the_events_key_and_time_of_the_first_and_history_shows_the_chain(world: World) -> None:
@@ -112,8 +112,8 @@ async def test_a_run_is_repeated_once_without_a_key_and_once_for_each_key(world:
     other = [await rerun(world, token="again"), await rerun(world, token="again")]
 
     assert {*same, *other} == {f"{JOB}.rerun-1", f"{JOB}.rerun-again"}
-    assert await world.column("SELECT count(*) FROM jobs") == [3]
-    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'job.rerun'") == [2]
+    assert await world.size("jobs") == 3
+    assert len(await world.history(action="job.rerun")) == 2
     with pytest.raises(ConflictError, match="with other arguments or another run"):
         await rerun(world, arguments={"a": "2"})
 
@@ -133,7 +133,7 @@ async def test_only_a_job_whose_last_run_has_ended_is_repeated(world: World) -> 
         await rerun(world, "nothing")
     with pytest.raises(NotFoundError, match="r2' was not found"):
         await rerun(world, run=f"{JOB}.r2")
-    assert await world.column("SELECT count(*) FROM jobs") == [1]
+    assert await world.size("jobs") == 1
     catalog = CatalogStore(world.pool)
     now = world.clock.now()
     await catalog.change(PLAIN.ref.owner, [PLAIN.ref], lambda app: change.disable(app, PLAIN.ref, now=now), now=now)
@@ -161,7 +161,7 @@ async def test_a_rerun_after_a_changed_definition_has_the_old_events_and_the_new
 
 async def test_a_rerun_waits_by_itself_whatever_the_overlap_is(world: World) -> None:
     for overlap in Overlap:
-        await world.pool.execute("TRUNCATE jobs, runs, group_slots CASCADE")
+        await world.clear(rereads=False)
         waits = schedule("s", constraints=(Concurrency(1, wait=True),), overlap=overlap)
         await failed(world, waits)
         await world.satisfy(world.ready(waits, 2))
@@ -195,7 +195,7 @@ async def test_the_status_of_a_muted_rerun_is_stored_and_published_to_none(world
     assert await announced(world) == before
     record = await world.runs.get(f"{job}.r2")
     assert (record.state, record.muted) == (RunState.COMPLETED, True)
-    history = await world.column("SELECT reason FROM decisions WHERE action = 'run.muted' ORDER BY id")
+    history = await world.reasons(action="run.muted")
     assert history[-1] == "no schedule is given its status COMPLETED"
     loud = await rerun(world, job, token="loud")
     await decide(world)
@@ -215,7 +215,7 @@ async def test_an_inline_run_is_muted_too(world: World) -> None:
 
     assert ended == [f"{job}.r1"]
     assert await announced(world) == before
-    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'run.muted'") == [2]
+    assert len(await world.history(action="run.muted")) == 2
 
 
 async def test_a_job_in_the_history_and_a_submission_to_a_program_are_repeated(world: World) -> None:
@@ -260,7 +260,8 @@ async def test_failed_jobs_are_repeated_together_in_their_order_with_those_of_th
     assert [each.id for each in recent] == ["default.app.s.1.4"]
     assert [each.run for each in found] == [f"default.app.s.1.{number}.r1" for number in (1, 2, 4)]
     assert [each.job for each in made] == [f"default.app.s.1.{number}.rerun-k" for number in (1, 2, 4)]
-    ordered = await world.column("SELECT id FROM jobs WHERE submitted ORDER BY satisfied_at")
+    submitted = [job for job in await world.stored_jobs() if job.submitted]
+    ordered = [job.id for job in sorted(submitted, key=lambda job: job.satisfied_at)]
     assert ordered == [each.job for each in made]
     assert await store.list_failed(BulkRerunRequest(PLAIN.ref), now=now) == []
     again = await store.rerun_failed(BulkRerunRequest(PLAIN.ref, token="k"), now=now + timedelta(days=1))
@@ -289,7 +290,7 @@ async def test_more_failed_jobs_than_one_request_repeats_are_refused_with_their_
     with pytest.raises(InvalidError, match=r"\$\.since: covers 1001 failed jobs; one request reruns at most 1000"):
         await store.rerun_failed(BulkRerunRequest(PLAIN.ref), now=world.clock.now())
 
-    assert await world.column("SELECT count(*) FROM jobs WHERE submitted") == [0]
+    assert not any(job.submitted for job in await world.stored_jobs())
 
 
 async def test_provenance_has_the_origin_the_sources_of_arguments_and_the_chain(world: World) -> None:

@@ -49,7 +49,7 @@ async def finish(world: World, run: str, state: RunState = RunState.COMPLETED) -
 
 async def amounts(world: World) -> dict[str, int]:
     tables = "jobs", "runs", "jobs_history", "runs_history", "work_decisions", "audit_decisions"
-    return {table: await world.pool.fetchval(f"SELECT count(*) FROM {table}") for table in tables}
+    return {table: await world.size(table) for table in tables}
 
 
 async def test_a_job_that_has_ended_leaves_with_its_runs_and_is_answered_for_as_before(world: World) -> None:
@@ -182,16 +182,14 @@ async def test_history_that_came_before_its_day_was_made_is_sorted_in(world: Wor
     archive = Archive(world.pool)
     now = world.clock.now()
     for kind, ago in (("job", 0), ("job", 3), ("schedule", 0), ("schedule", 60)):
-        await world.pool.execute(
-            "INSERT INTO decisions (at, subject_kind, subject, action) VALUES ($1, $2, 's', 'x')", now - ago * DAY, kind
-        )
+        await world.add_line(kind, "s", "x", now - ago * DAY)
     assert len(await archive.early_rows()) == 4
 
     await retirement(world).run_once()
 
     assert await archive.early_rows() == []
     assert (await amounts(world))["work_decisions"] == (await amounts(world))["audit_decisions"] == 2
-    assert await world.pool.fetchval("SELECT count(*) FROM decisions WHERE subject = 's'") == 4
+    assert len(await world.history("s")) == 4
 
 
 _PARTITIONS = "SELECT count(*) FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid WHERE c.relkind = 'r'"
@@ -207,10 +205,7 @@ async def test_a_year_passes_and_the_tables_stay_as_they_are(world: World) -> No
         for n in range(3):
             await world.satisfy(world.ready(PLAIN, 3 * week + n))
             await launch(world)
-        await world.pool.execute(
-            "INSERT INTO decisions (at, subject_kind, subject, action) VALUES ($1, 'schedule', $2, 'paused')",
-            *(world.clock.now(), str(PLAIN.ref)),
-        )
+        await world.add_line("schedule", str(PLAIN.ref), "paused", world.clock.now())
         world.clock.advance(7 * DAY)
         await retiring.run_once()
         sizes.append(await amounts(world))
@@ -222,7 +217,7 @@ async def test_a_year_passes_and_the_tables_stay_as_they_are(world: World) -> No
     assert len({size["work_decisions"] for size in later}) == 1
     assert max(size["audit_decisions"] for size in sizes) <= 18, "four months of weeks"
     assert max(parts[20:]) <= max(parts[8:20]) + 3, "a few partitions more or less"
-    await world.pool.execute("UPDATE intake_positions SET position = 0")
+    await world.reread_log()
     await world.satisfy()
     assert await world.states() == {}, "a year of satisfactions read again"
 

@@ -23,29 +23,18 @@ pytestmark = pytest.mark.postgres
 MANY = schedule(
     "many", constraints=(Group("w", 9), Concurrency(6, wait=True)), overlap=Overlap.QUEUE, retry=Retry(2, delay=MINUTE)
 )
-LEFT = """
-SELECT json_build_array(
-    (SELECT json_agg(r ORDER BY id) FROM (
-        SELECT id, state, reason, runner, log_path, started_at, ended_at, exit_code FROM runs) r),
-    (SELECT json_agg(j ORDER BY id) FROM (SELECT id, state, reason, ended_at, next_check_at FROM jobs) j),
-    (SELECT json_agg(s ORDER BY run) FROM group_slots s),
-    (SELECT json_agg(d ORDER BY subject, action, reason) FROM (
-        SELECT at, subject_kind, subject, action, reason FROM decisions) d),
-    (SELECT json_agg(o ORDER BY key, value) FROM (SELECT topic, key, encode(value, 'escape') AS value FROM outbox) o)
-)::text
-"""
 
 
 async def ready(world: World) -> list[str]:
     """Six PENDING runs of jobs, one by hand, and two jobs that wait for them; what befalls some of them."""
-    await world.pool.execute("TRUNCATE jobs, runs, groups, decisions, outbox, intake_positions, schedules CASCADE")
+    await world.clear()
     world.__init__(world.dsn, world.pool, world.broker)  # type: ignore[misc]
     await world.define(MANY)
     await world.satisfy(*(world.ready(MANY, n) for n in range(1, 8)))
     await world.launcher.run_once()
     by_hand = await start(world.runs, world.clock, PROGRAM, {}, token="x")
     runs = [f"default.app.many.1.{n}.r1" for n in range(1, 7)]
-    await world.pool.execute("UPDATE runs SET stop_requested = 'ann' WHERE id = $1", runs[5])
+    await world.request_stop(runs[5])
     return [*runs, by_hand]
 
 
@@ -80,7 +69,7 @@ async def test_a_set_leaves_what_one_by_one_leaves(world: World) -> None:
                 await world.run_store.claim(run, runner="h:1:1", log_path="/log", now=now)
             for run, ending in ends(world, runs).items():
                 await world.run_store.finish(run, ending)
-        left.append(await world.pool.fetchval(LEFT))
+        left.append(await world.everything())
 
     assert left[0] == left[1]
 

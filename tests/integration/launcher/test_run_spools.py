@@ -18,7 +18,7 @@ from streamsched.admin.doctor import CheckLevel, examine
 from streamsched.codec import event as event_codec
 from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller
-from streamsched.domain.jobs.run import file_name
+from streamsched.domain.jobs.run import RunState, file_name
 from streamsched.domain.jobs.spool import SpoolingRun
 from streamsched.domain.quotas.quota import Quota
 from streamsched.log.records import records
@@ -31,6 +31,7 @@ from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.store.server.probe import DatabaseProbe
 from streamsched.telemetry.metrics import Metrics
 from tests.support.services import need
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -87,13 +88,8 @@ class Host:
         return RunSpools(self.folder, store, intake, host="here", person=person, owner_of=owner_of)
 
     async def add_run(self, run: str, *, ended: bool = False) -> None:
-        state = "FAILED" if ended else "PENDING"
-        await self.services.pool.execute(
-            "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, ended_at, spawn_at)"
-            " VALUES ($1, 1, $2, '{}', '{}', $3, now(), $4, $5)",
-            *(run, run.split(".manual", maxsplit=1)[0], state),
-            *((self.services.clock.now(), None) if ended else (None, self.services.clock.now())),
-        )
+        state, program = RunState.FAILED if ended else RunState.PENDING, run.split(".manual", maxsplit=1)[0]
+        await StoredWorld(self.services.pool).add_run(run, program=program, at=self.services.clock.now(), state=state)
 
     async def logged(self) -> set[str]:
         """Ids of the events on the public topics."""

@@ -105,7 +105,7 @@ def place(world: World, tmp_path: Path) -> Place:
 
 
 async def announced(world: World) -> list[str]:
-    rows = await world.column("SELECT value FROM outbox WHERE topic = 'program-status' ORDER BY id")
+    rows = await world.published("program-status")
     return [orjson.loads(value)["id"] for value in rows]
 
 

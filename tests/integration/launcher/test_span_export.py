@@ -74,8 +74,8 @@ class Traced(World):
         return run
 
     async def states(self) -> dict[str, str]:
-        rows = await self.pool.fetch("SELECT id, spans FROM jobs UNION ALL SELECT id, spans FROM runs")
-        return {row["id"]: row["spans"] for row in rows}
+        rows = [*await self.stored_jobs(), *await self.stored_runs()]
+        return {row.id: row.spans for row in rows}
 
 
 @pytest.fixture
@@ -139,8 +139,8 @@ async def test_while_the_receiver_is_away_spans_stay_due_and_are_given_up_in_the
 
 async def test_a_row_that_cannot_be_read_holds_up_no_other(traced: Traced) -> None:
     await traced.ran(1)
-    await traced.pool.execute("UPDATE jobs SET ready = '[]'")
-    bad = await traced.pool.fetchval("SELECT id FROM jobs")
+    await traced.put_text("jobs", [])
+    [bad] = [job.id for job in await traced.stored_jobs()]
     await traced.ran(2)
 
     await traced.export.run_once()
@@ -163,7 +163,7 @@ async def test_without_spans_nothing_is_due(world: World) -> None:
     await world.define(DAILY)
     await world.satisfy(world.ready(DAILY, 1))
     await world.launcher.run_once()
-    assert await world.column("SELECT spans FROM jobs UNION ALL SELECT spans FROM runs") == [None, None]
+    assert [row.spans for row in (*await world.stored_jobs(), *await world.stored_runs())] == [None, None]
 
 
 async def test_due_spans_are_found_by_their_index(traced: Traced) -> None:

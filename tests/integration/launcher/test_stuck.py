@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import time, timedelta
+from datetime import timedelta
 from functools import partial
 from typing import Final
 
@@ -19,7 +19,6 @@ from streamsched.domain.constraints.plugin import PlugIn
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.constraints.rate import Rate
-from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.decisions.admission import WaitFor
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.job import JobCommand
@@ -81,10 +80,6 @@ async def another_program_holds_the_group(world: World) -> None:
 async def somebody_shut_the_group(world: World) -> None:
     await GroupStore(world.pool).set_limit("w", 0, "ann", now=world.clock.now())
     await judged(world, stuck(Group("w", 1)))
-
-
-async def its_delay_is_not_over(world: World) -> None:
-    await judged(world, stuck(Delay(MINUTE)))
 
 
 async def the_last_run_is_too_fresh(world: World) -> None:
@@ -155,10 +150,6 @@ async def the_probe_fails(world: World) -> None:
     await ClusterStore(world.pool).record_failure("main", "connection refused", now=world.clock.now())
 
 
-async def the_window_is_shut(world: World) -> None:
-    await judged(world, stuck(TimeWindow(time(22), time(6), "Europe/Berlin")))
-
-
 async def somebody_holds_it(world: World) -> None:
     await judged(world, stuck(Delay(MINUTE)))
     await world.jobs.command(JOB, JobCommand.HOLD, "ann: not today", now=world.clock.now())
@@ -182,7 +173,7 @@ async def no_launcher_runs(world: World) -> None:
 
 async def its_program_cannot_be_read(world: World) -> None:
     await world.define(stuck())
-    await world.pool.execute("UPDATE programs SET definition = '{}'")
+    await world.put_text("programs", {})
     await world.satisfy(world.ready(stuck(), 2))
     await world.launcher.run_once()
 
@@ -190,7 +181,7 @@ async def its_program_cannot_be_read(world: World) -> None:
 async def its_schedule_cannot_be_read(world: World) -> None:
     await world.define(stuck())
     await world.satisfy(world.ready(stuck(), 2))
-    await world.pool.execute("UPDATE schedules SET definition = '{}'")
+    await world.put_text("schedules", {})
 
 
 async def no_process_can_be_started(world: World) -> None:
@@ -244,7 +235,6 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     a_run_started_by_hand_is_active: f"it waits: 1 of 1 runs of default.app.load are active: {HAND}",
     another_program_holds_the_group: "it waits: 1 of 1 slots of group w are taken: default.app.other.1.2.r1",
     somebody_shut_the_group: "it waits: 0 of 0 slots of group w are taken",
-    its_delay_is_not_over: "it waits: 1m after the trigger is 2026-03-01 12:01:00Z",
     the_last_run_is_too_fresh: "it waits: the last run of default.app.load completed at 2026-03-01 12:00:00Z, 1m later",
     the_rate_is_used_up: "it waits: 0 of 1 tokens of program default.app.load are left, 1 come each 10m, the next at",
     another_program_has_the_place: "it waits: 1 of 1 places of pool p are taken: default.app.other.1.2.r1",
@@ -257,7 +247,6 @@ CAUSES: Final[dict[Callable[[World], Awaitable[None]], str]] = {
     "free (until fewer than 4) on cluster main; shut since 2026-03-01 12:00:00Z",
     the_probe_fails: "it waits: the reading of cluster main is of 2026-03-01 12:00:20Z, too old to go by, "
     "its probe fails since 2026-03-01 12:01:20Z: connection refused",
-    the_window_is_shut: "it waits: window 22:00–06:00 Europe/Berlin opens at 2026-03-01 21:00:00Z (Sun 22:00 there)",
     somebody_holds_it: "it is held until it is released: ann: not today",
     the_run_before_does_not_end: "it waits: default.app.stuck.1.1.r1 must end first: overlap is cancel_running",
     no_launcher_runs: "nothing stands in its way: the next check admits it, but no launcher has checked it since",

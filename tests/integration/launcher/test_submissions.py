@@ -92,8 +92,8 @@ async def test_a_repeat_finds_the_first_and_another_request_with_its_key_is_refu
 
     assert {each.job for each in found} == {"default.app.s.submitted-t"}
     assert sum(not each.repeated for each in found) == 1
-    assert await world.column("SELECT count(*) FROM jobs") == [1]
-    assert await world.column("SELECT count(*) FROM decisions WHERE action = 'job.submitted'") == [1]
+    assert await world.size("jobs") == 1
+    assert len(await world.history(action="job.submitted")) == 1
     assert (await store.submit(replace(request, reason="other words"), now=now)).repeated
     with pytest.raises(ConflictError, match="belongs to another request"):
         await store.submit(replace(request, arguments={"c": "2"}), now=now)
@@ -117,7 +117,7 @@ async def test_a_repeat_finds_the_first_in_the_history_too_and_the_trigger_goes_
     assert await ArchiveLoop(archive, keeps, world.clock, batch=50).run_once() == 2
 
     assert await submit(world, PLAIN, "t") == job
-    assert await world.column("SELECT count(*) FROM jobs") == [0]
+    assert await world.size("jobs") == 0
     assert {each.id for each in await world.jobs.list_recent()} == {job, alone}
     assert (await world.jobs.get(alone)).schedule is None
     await world.satisfy(world.ready(PLAIN, 1))
@@ -232,7 +232,7 @@ async def test_jobs_of_a_pool_start_in_the_order_of_priority_and_time(world: Wor
     await decide(world)
     await PoolStore(world.pool).set("p", None, 2 * MINUTE, "", now=world.clock.now())
 
-    assert await world.column("SELECT job FROM lines ORDER BY turn_at") == [
+    assert await world.line() == [
         "default.app.other.submitted-alone",
         "default.app.low.submitted-low",
     ]
@@ -261,7 +261,7 @@ async def test_a_paused_schedule_keeps_the_job_and_a_disabled_one_refuses_it(wor
         await submit(world, PLAIN, "u")
 
     assert await submit(world, PLAIN, "t") == "default.app.s.submitted-t", "a repeat is answered all the same"
-    assert await world.column("SELECT count(*) FROM jobs") == [1]
+    assert await world.size("jobs") == 1
 
 
 async def test_the_key_of_a_correlating_schedule_is_its_jobs_key(world: World) -> None:
@@ -277,7 +277,7 @@ async def test_the_key_of_a_correlating_schedule_is_its_jobs_key(world: World) -
             await submit(world, keyed, token, columns=columns)
     with pytest.raises(ConflictError, match="belongs to another request"):
         await submit(world, keyed, "t", columns={"date": "2013-01-02"})
-    assert await world.column("SELECT count(*) FROM jobs") == [1]
+    assert await world.size("jobs") == 1
 
 
 async def test_what_does_not_exist_or_is_ambiguous_is_refused(world: World) -> None:
@@ -290,7 +290,7 @@ async def test_what_does_not_exist_or_is_ambiguous_is_refused(world: World) -> N
     with pytest.raises(InvalidError, match="in the pools p and q"):
         await submit(world, PROGRAM, "t")
 
-    assert await world.column("SELECT count(*) FROM jobs") == [0]
+    assert await world.size("jobs") == 0
 
 
 async def test_a_job_of_a_removed_program_ends_with_the_next_sweep(world: World) -> None:
@@ -299,7 +299,7 @@ async def test_a_job_of_a_removed_program_ends_with_the_next_sweep(world: World)
     await decide(world)
     job = await submit(world, PROGRAM, "t")
     await decide(world)
-    await world.pool.execute("DELETE FROM programs")
+    await world.remove_programs()
 
     assert await world.decisions.recheck_all(before=world.clock.now() - MINUTE) == 1
     await decide(world)

@@ -64,8 +64,8 @@ async def test_another_runner_goes_on_with_the_same_run(world: World) -> None:
         await world.run_store.store_driver(RUN, runner=str(HERE), driver=Driver("driver-2", "spark://m:7077"), now=now)
     await world.run_store.mark_started(RUN, runner=str(NEXT), now=now)
     assert await world.run_store.finish(RUN, RunEnd(RunState.COMPLETED, "", now, 0))
-    assert await world.column("SELECT state FROM runs") == ["COMPLETED"]
-    actions = await world.column("SELECT action FROM decisions WHERE subject = $1 ORDER BY id", RUN)
+    assert await world.run_states() == ["COMPLETED"]
+    actions = await world.actions(RUN)
     assert actions[-4:] == ["run.submitted", "run.unattended", "run.taken_over", "run.completed"]
 
 
@@ -76,7 +76,7 @@ async def test_a_run_that_none_takes_over_gets_runner_after_runner(world: World)
         await world.run_monitor.check_runs()
         await world.run_monitor.check_runs()  # at once: nothing more
         assert world.runners.spawned == [RUN] * number
-    assert await world.column("SELECT runner FROM runs") == [str(NO_RUNNER)]
+    assert (await world.run(RUN)).runner == str(NO_RUNNER)
 
     world.runners.free = 0
     world.clock.advance(SILENT)

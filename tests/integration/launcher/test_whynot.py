@@ -29,11 +29,7 @@ async def asked(world: World, *, ago: timedelta = timedelta(days=1), until: time
 
 async def changed(world: World, action: str, reason: str, *, enabled: bool) -> None:
     detail: dict[str, Any] = {"enabled": enabled}
-    await world.pool.execute(
-        "INSERT INTO decisions (at, subject_kind, subject, action, reason, detail) "
-        "VALUES ($1, 'schedule', $2, $3, $4, $5)",
-        *(world.clock.now(), str(PLAIN.ref), action, reason, detail),
-    )
+    await world.add_line("schedule", str(PLAIN.ref), action, world.clock.now(), reason=reason, detail=detail)
 
 
 async def test_what_it_waits_for_has_not_come(world: World) -> None:
@@ -148,11 +144,7 @@ async def test_skipped_ticks_are_in_the_summary(world: World) -> None:
 
     async def recorded(action: str, reason: str, **detail: int) -> None:
         world.clock.advance(MINUTE)
-        await world.pool.execute(
-            "INSERT INTO decisions (at, subject_kind, subject, action, reason, detail) "
-            "VALUES ($1, 'schedule', $2, $3, $4, $5)",
-            *(world.clock.now(), str(PLAIN.ref), action, reason, detail),
-        )
+        await world.add_line("schedule", str(PLAIN.ref), action, world.clock.now(), reason=reason, detail=detail)
 
     assert "missed" not in (await asked(world)).summary
     await recorded("ticks_skipped", "34 missed ticks were skipped, as misfire 'all' and its catch-up say", skipped=34)

@@ -51,26 +51,23 @@ async def test_a_line_that_commits_after_a_later_one_is_not_passed_over(world: W
 
 async def test_the_settled_number_grows_while_there_is_always_a_writer(world: WebhookWorld) -> None:
     history = PostgresWorkHistory(world.pool)
-    first, second = await world.pool.acquire(), await world.pool.acquire()
-    open_ones = [(first, first.transaction())]
-    await open_ones[0][1].start()
-    await world.write(("default.a.b.1.1.r1", "run.started"), connection=first)
-    before = await history.settled_number()
-    for connection, other in ((second, first), (first, second)) * 3:
-        following = connection.transaction()
-        await following.start()
-        await world.write(("default.a.b.1.1.r1", "run.started"), connection=connection)
-        await open_ones.pop()[1].commit()
-        open_ones.append((connection, following))
-        found = await history.settled_number()
-        assert found >= before
-        before = found
-        del other
-    await open_ones.pop()[1].rollback()
+    async with world.pool.acquire() as first, world.pool.acquire() as second:  # released, they roll back
+        writing = first.transaction()
+        await writing.start()
+        await world.write(("default.a.b.1.1.r1", "run.started"), connection=first)
+        before = await history.settled_number()
+        for connection in (second, first) * 3:
+            following = connection.transaction()
+            await following.start()
+            await world.write(("default.a.b.1.1.r1", "run.started"), connection=connection)
+            await writing.commit()
+            writing = following
+            found = await history.settled_number()
+            assert found >= before
+            before = found
+        await writing.rollback()
     assert before > 0
     assert await history.settled_number() == await world.pool.fetchval("SELECT last_value FROM decisions_ids")
-    await world.pool.release(first)
-    await world.pool.release(second)
 
 
 async def test_a_feeder_that_ends_between_queue_and_position_loses_and_doubles_nothing(

@@ -8,11 +8,17 @@ from datetime import UTC, datetime, time, timedelta
 import pytest
 
 from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
-from streamsched.domain.constraints.rate import Rate
+from streamsched.domain.constraints.group import Group, GroupSlot, Occupancy
+from streamsched.domain.constraints.load import ClusterReading, Hysteresis, Load, LoadGate
+from streamsched.domain.constraints.pace import BucketLevel
+from streamsched.domain.constraints.plugin import PlugIn
+from streamsched.domain.constraints.pool import Pool, PoolQueue
+from streamsched.domain.constraints.rate import Rate, bucket_of
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.decisions.admission import (
     ConstraintInput,
     ConstraintVerdict,
+    PluginVerdict,
     Satisfied,
     Unsatisfiable,
     WaitFor,
@@ -20,8 +26,10 @@ from streamsched.domain.decisions.admission import (
     check,
     check_all,
 )
+from streamsched.domain.decisions.resources import Resources
 from streamsched.domain.errors import InvalidDefinitionError
-from streamsched.domain.names import ProgramRef
+from streamsched.domain.jobs.job import ScheduleKey
+from streamsched.domain.names import ProgramRef, ScheduleRef
 
 NOW = datetime(2013, 1, 8, 12, tzinfo=UTC)
 JOIN = ProgramRef("default", "app", "join")
@@ -93,6 +101,86 @@ def facts(*active: str, satisfied_ago: timedelta = HOUR, completed_ago: timedelt
 )
 def test_a_verdict_says_why(constraint: Constraint, known: ConstraintInput, verdict: ConstraintVerdict) -> None:
     assert check(constraint, known, NOW) == verdict
+
+
+ONE = Rate(1, HOUR, wait=False)
+LOAD = Load("main", free_cores=Hysteresis(8, 4), wait=False)
+OURS, STRICT = PlugIn("ours"), PlugIn("ours", wait=False)
+NIGHTLY = ScheduleKey(ScheduleRef("default", "app", "nightly"))
+
+
+def sharing(known: Resources) -> ConstraintInput:
+    return ConstraintInput(NOW, program=JOIN, schedule_key=NIGHTLY, resources=known)
+
+
+def told(verdict: ConstraintVerdict, *, answer: bool = True) -> ConstraintInput:
+    """The plug-in has said so."""
+    known = PluginVerdict(verdict, NOW, answer=answer)
+    return ConstraintInput(NOW, plugin_verdicts={OURS: known, STRICT: known})
+
+
+FULL = Resources(groups={"w": Occupancy(slots=(GroupSlot("default.app.a.1.1.r1", 1),))})
+SPENT = Resources(buckets={bucket_of(ONE, JOIN, NIGHTLY): BucketLevel(0, NOW)})
+LINE = Resources(pool_queues={"p": PoolQueue(Occupancy(slots=(GroupSlot("default.app.a.1.1.r1", 1),)))})
+BUSY = LoadGate(open=False, since=NOW, reading=ClusterReading(free_cores=4), at=NOW)
+TAKEN = "1 of 1 slots of group w are taken: default.app.a.1.1.r1"
+
+
+@pytest.mark.parametrize(
+    ("constraint", "known", "verdict"),
+    [
+        (Group("w", 1), sharing(FULL), WaitFor(("group w", "default.app.a.1.1.r1"), TAKEN)),
+        (Group("w", 1, wait=False), sharing(FULL), Unsatisfiable(TAKEN)),
+        (Group("w", 2), sharing(FULL), Satisfied("1 of 2 slots of group w are taken")),
+        (
+            Pool("p", 1, wait=False),
+            sharing(LINE),
+            Unsatisfiable("1 of 1 places of pool p are taken: default.app.a.1.1.r1"),
+        ),
+        (
+            ONE,
+            sharing(SPENT),
+            Unsatisfiable(
+                "0 of 1 tokens of program default.app.join are left, 1 come each 1h, the next at 2013-01-08 13:00:00Z"
+            ),
+        ),
+        (
+            LOAD,
+            sharing(Resources(load_gates={LOAD: BUSY})),
+            Unsatisfiable(
+                "cluster main has 4 cores free (at 2013-01-08 12:00:00Z); wanted: 8 cores or more free "
+                "(until fewer than 4) on cluster main; shut since 2013-01-08 12:00:00Z"
+            ),
+        ),
+        (
+            LOAD,
+            sharing(Resources(load_gates={LOAD: LoadGate(failed="connection refused", failing=NOW)})),
+            WaitFor(
+                ("cluster main",),
+                "there is no reading of cluster main yet, "
+                "its probe fails since 2013-01-08 12:00:00Z: connection refused",
+            ),
+        ),
+        (OURS, sharing(Resources()), WaitFor(("plug-in ours",), "plug-in ours is being asked")),
+        (OURS, told(Satisfied("fine")), Satisfied("fine")),
+        (OURS, told(WaitFor(("quota",), "quota is used up")), WaitFor(("quota",), "quota is used up")),
+        (STRICT, told(WaitFor(("quota",), "quota is used up")), Unsatisfiable("quota is used up")),
+        (STRICT, told(WaitFor((), "it failed"), answer=False), WaitFor((), "it failed")),
+        (OURS, told(Unsatisfiable("never")), Unsatisfiable("never")),
+    ],
+)
+def test_a_verdict_on_what_is_shared_says_why(
+    constraint: Constraint, known: ConstraintInput, verdict: ConstraintVerdict
+) -> None:
+    assert check(constraint, known, NOW) == verdict
+
+
+def test_a_gate_opens_at_one_mark_and_shuts_at_another() -> None:
+    gate, opened = LoadGate(), list[bool]()
+    for cores in (6, 8, 5, 3, 6, 9):
+        gate = gate.update(LOAD, ClusterReading(free_cores=cores), NOW)
+        opened.append(gate.open)
+    assert opened == [False, True, True, False, False, True]
 
 
 def test_no_constraint_admits_at_once() -> None:
