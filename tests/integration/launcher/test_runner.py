@@ -274,7 +274,7 @@ async def test_an_end_that_was_noted_but_not_reported_is_found_on_disk(place: Pl
     await place.reaches("RUNNING")
     (await place.runner()).kill()
     ended_at = SystemClock().now()
-    note = {"state": "COMPLETED", "reason": "", "at": ended_at, "exit_code": 0}
+    note = {"state": "COMPLETED", "reason": "", "at": ended_at, "exit_code": 0, "log_tail": ""}
     (place.data_dir / "runs" / f"{RUN}.exit").write_bytes(orjson.dumps(note))
 
     async def found() -> bool:
