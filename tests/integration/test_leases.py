@@ -15,6 +15,7 @@ from streamsched.membership.member import Member
 from streamsched.membership.singleton_role import SingletonRole
 from streamsched.ports.leases import LeaseHolder
 from streamsched.store.server.leases import PostgresLeases
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -28,8 +29,7 @@ def member(leases: PostgresLeases, name: str, ttl: timedelta = LONG) -> Member:
 
 async def run_out(pool: asyncpg.Pool, *, worker: str) -> None:
     """As if the worker had been silent for longer than its leases last."""
-    await pool.execute("UPDATE leases SET expires_at = now() - interval '1 ms' WHERE owner = $1", worker)
-    await pool.execute("UPDATE workers SET seen_at = now() - interval '1 hour' WHERE id = $1", worker)
+    await StoredWorld(pool).expire_worker(worker)
 
 
 async def test_the_first_worker_takes_everything(leases: PostgresLeases) -> None:

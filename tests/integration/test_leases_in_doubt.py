@@ -11,6 +11,7 @@ import pytest
 from streamsched.ports.leases import LeaseHolder
 from streamsched.store.runs.launchers import LauncherLeases
 from streamsched.store.server.leases import PostgresLeases
+from tests.support.world import StoredWorld
 from tests.support.wrong_clock import WrongClock
 
 pytestmark = pytest.mark.postgres
@@ -38,7 +39,7 @@ async def test_a_jump_gives_no_lease_and_no_member_away(
     assert await leases.claim(["shard-0001"], "b", TTL) == {"shard-0001": 1}, "what no process ever had is free"
     assert await leases.claim(["shard-0000"], "a", TTL) == {"shard-0000": 2}, "the owner comes back"
     await leases.heartbeat(LeaseHolder("b", "h", 2), {}, TTL)
-    assert await pool.fetchval("SELECT count(*) FROM workers") == 2
+    assert await StoredWorld(pool).size("workers") == 2
 
 
 async def test_leases_end_by_a_wrong_clock_that_is_steady(wrong_clock: WrongClock, pool: asyncpg.Pool) -> None:

@@ -23,6 +23,7 @@ from streamsched.stream.shards.status_reporter import StatusReporter
 from streamsched.stream.shards.worker import Worker
 from streamsched.telemetry.shard_stats import ShardStats
 from tests.support.shard_cluster import ShardCluster, landed, schedule
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -105,7 +106,7 @@ async def test_what_a_worker_tells_is_shown_until_it_is_stale(pool: asyncpg.Pool
         assert shown["turnsPerSecond"] is None
         assert shown["toldSecondsAgo"] > STALE_S
 
-        await pool.execute("UPDATE leases SET expires_at = now() - interval '1 s'")
+        await StoredWorld(pool).expire_leases()
         assert states(await survey(cluster.broker, reports)) == ["unowned", "unowned"]
     finally:
         await worker.stop()

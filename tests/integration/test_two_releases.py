@@ -12,6 +12,7 @@ from streamsched.domain.errors import ConfigurationError
 from streamsched.membership.member import Member
 from streamsched.ports.leases import LeaseHolder
 from streamsched.store.server.leases import PostgresLeases
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -76,8 +77,7 @@ async def test_of_two_old_ones_whose_shards_a_new_one_took_nothing_is_lost_on_th
 ) -> None:
     old, new = member(leases, "old", OLD), member(leases, "new", NEW)
     await shared(old, new)
-    await pool.execute("UPDATE leases SET expires_at = now() - interval '1 s' WHERE owner = 'new'")
-    await pool.execute("UPDATE workers SET seen_at = now() - interval '1 hour' WHERE id = 'new'")
+    await StoredWorld(pool).expire_worker("new")
 
     await shared(old)
 

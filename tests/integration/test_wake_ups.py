@@ -31,6 +31,7 @@ from streamsched.stream.shards.shard import ShardSettings
 from streamsched.timers.timers import Timers, WakeIntake
 from tests.support.rerun import Stamped, rerun
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -117,7 +118,7 @@ async def test_what_is_not_complete_in_time_runs_with_what_there_is(round_: Roun
 
     assert events == ["flights-0", "flights-1"]
     assert at >= begun + MOMENT
-    assert await round_.pool.fetchval("SELECT count(*) FROM wakes") == 0
+    assert await StoredWorld(round_.pool).size("wakes") == 0
 
 
 async def test_it_is_quiet_only_when_nothing_came_for_so_long(round_: Round) -> None:

@@ -24,6 +24,7 @@ from streamsched.stream.agents.accumulated import TriggerStates
 from streamsched.stream.shards.shard import Shard, ShardSettings
 from streamsched.stream.shards.worker import Worker
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -283,7 +284,7 @@ async def test_a_database_that_takes_no_writes_stops_no_shard(
     assert worker.shards == [0, 1, 2, 3]
 
     await read_only("off")
-    await pool.execute("UPDATE leases SET expires_at = now() - interval '1 second'")
+    await StoredWorld(pool).expire_leases()
     async with asyncio.timeout(20):
         while await pool.fetchval("SELECT count(*) FROM leases WHERE expires_at < now()"):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

@@ -35,6 +35,7 @@ from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.worker import Worker
 from streamsched.testing.clock import SettableClock
 from tests.support.shard_cluster import ShardCluster, landed
+from tests.support.world import StoredWorld
 
 SHARDS = 3
 APP = AppRef("default", "a")
@@ -116,9 +117,7 @@ class Site:
         while await intake.run_once(timeout=0.2):
             pass
         await intake.close()
-        return [
-            row["id"] for row in await self.pool.fetch("SELECT id FROM jobs ORDER BY schedule, generation, sequence")
-        ]
+        return [job.id for job in await StoredWorld(self.pool).stored_jobs()]
 
     async def restore(self, lines: Iterable[bytes]) -> int:
         at, me = self.at, leases.LeaseHolder("import", "localhost", 1)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Final
 
 import httpx
 import pytest
 
+from streamsched.domain.jobs.run import RunState
 from streamsched.roles.services import Services
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -48,18 +51,13 @@ async def test_only_the_revision_that_was_read_is_changed(client: httpx.AsyncCli
 
 async def start(services: Services, *runs: str) -> None:
     for run in runs:
-        await services.pool.execute(
-            "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at) "
-            "VALUES ($1, 1, 'default.a.p', '{}', '{}', 'PENDING', now(), now())",
-            run,
+        await StoredWorld(services.pool).add_run(
+            run, program="default.a.p", at=datetime.now(UTC), state=RunState.PENDING
         )
 
 
 async def end(services: Services, run: str, state: str) -> None:
-    await services.pool.execute(
-        "UPDATE runs SET state = $2, ended_at = clock_timestamp(), spawn_at = NULL, runner = 'x' WHERE id = $1",
-        *(run, state),
-    )
+    await StoredWorld(services.pool).end_run(run, RunState(state), datetime.now(UTC))
 
 
 async def test_a_run_sets_a_bookmark_by_its_success(client: httpx.AsyncClient, services: Services) -> None:
@@ -88,7 +86,7 @@ async def test_a_run_sets_a_bookmark_by_its_success(client: httpx.AsyncClient, s
     await end(services, "r3", "COMPLETED")
     assert await shown() == ("4", 2, None)
     assert (await by("r3", "5", 1)).status_code == 409
-    assert await services.pool.fetchval("SELECT count(*) FROM bookmark_moves") == 0
+    assert await StoredWorld(services.pool).size("bookmark_moves") == 0
 
 
 _BAD: Final[list[tuple[str, object, str | None]]] = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import httpx
@@ -12,9 +13,11 @@ from streamsched.config import Settings
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.token import run_token_text
+from streamsched.domain.jobs.run import RunState
 from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import TokenStore
 from tests.integration.api.test_access import token
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -31,10 +34,8 @@ async def services(database: str) -> AsyncIterator[Services]:
 
 async def run_token(services: Services, run: str) -> dict[str, str]:
     """The header of an active run."""
-    await services.pool.execute(
-        "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at)"
-        " VALUES ($1, 1, 'sales.shop.join', '{}', '{}', 'PENDING', now(), now())",
-        run,
+    await StoredWorld(services.pool).add_run(
+        run, program="sales.shop.join", at=datetime.now(UTC), state=RunState.PENDING
     )
     key = await TokenStore(services.pool).key()
     return {"Authorization": f"Bearer {run_token_text(run, key)}"}

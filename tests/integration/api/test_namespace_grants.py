@@ -17,6 +17,7 @@ from streamsched.roles.services import Services, open_services
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from tests.support.relaying import relaying
+from tests.support.world import StoredWorld
 
 Header = dict[str, str]
 PAYROLL = {"type": "PROGRAM_STATUS", "programId": "finance.pay.payroll", "programStatuses": ["COMPLETED"]}
@@ -190,8 +191,8 @@ async def test_a_dry_run_is_refused_too_and_declares_nothing(people: People, ser
     ]
     assert (await people.ask(both, "PUT", "/v1/apps/sales/app", json=body, params=dry)).status_code == 200
 
-    assert await services.pool.fetchval("SELECT count(*) FROM namespace_grants") == 0
-    assert await services.pool.fetchval("SELECT count(*) FROM shared_names") == 0
+    assert await StoredWorld(services.pool).size("namespace_grants") == 0
+    assert await StoredWorld(services.pool).size("shared_names") == 0
 
 
 async def test_a_definition_of_its_own_namespace_costs_no_query(

@@ -26,6 +26,7 @@ from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.sql import queries
 from tests.integration.api.test_events_api import logged
 from tests.support.shard_cluster import ShardCluster, schedule
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -132,7 +133,7 @@ async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Servi
     assert await ends.end(program, "r1", Outcome.SUCCEEDED, now) is Outcome.FAILED
     for left in (51, 2):
         assert await ends.end(program, f"new-{left}", Outcome.SUCCEEDED, now) is Outcome.SUCCEEDED
-        assert await pool.fetchval("SELECT count(*) FROM lineage_ends") == left
+        assert await StoredWorld(pool).size("lineage_ends") == left
 
 
 async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
 
-from streamsched.codec.events import native
+from streamsched.domain.jobs.job import JobState
 from streamsched.roles.services import Services
+from tests.support.world import StoredWorld
 
 from .conftest import APP
 
@@ -22,28 +24,19 @@ FLIGHTS = "/v1/apps/default/flights"
 async def counted(deployed: httpx.AsyncClient, services: Services) -> httpx.AsyncClient:
     """`weekly` has three of seven partitions, as its shard last reported, and one job that waits."""
     progress = {"text": "7 new partitions of default.flights", "have": 3, "need": 7, "holds": False}
-    await services.pool.execute(
-        "INSERT INTO trigger_progress (schedule, generation, sequence, progress, updated_at)"
-        " VALUES ($1, 1, 0, $2, now())",
-        "default.flights.weekly",
-        progress,
-    )
+    await StoredWorld(services.pool).add_progress("default.flights.weekly", progress, datetime.now(UTC))
     await waiting_job(services, 1)
     return deployed
 
 
 async def waiting_job(services: Services, sequence: int) -> None:
-    await services.pool.execute(
-        "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready)"
-        " VALUES ($1, 'default.flights.weekly', 1, $2, 'default.flights.join', 'PENDING_CONSTRAINT', now(), now(), $3)",
-        f"default.flights.weekly.1.{sequence}",
-        sequence,
-        native.dumps({}).decode(),
-    )
+    job, now = f"default.flights.weekly.1.{sequence}", datetime.now(UTC)
+    world = StoredWorld(services.pool)
+    await world.add_job(job, program="default.flights.join", at=now, state=JobState.PENDING_CONSTRAINT)
 
 
 async def states(services: Services) -> list[str]:
-    return [row["state"] for row in await services.pool.fetch("SELECT state FROM jobs ORDER BY sequence")]
+    return [job.state for job in await StoredWorld(services.pool).stored_jobs()]
 
 
 async def test_a_pause_keeps_unless_it_says_otherwise(counted: httpx.AsyncClient, services: Services) -> None:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from streamsched.roles.services import Services
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -53,9 +54,9 @@ async def test_the_history_has_the_names_that_changed_and_no_value(
     await client.put(URL, json={"arguments": {"env": "hidden", "a": "b"}, "reason": "again"})
     await client.patch(URL, json={"arguments": {f"n{number:02}": "hidden" for number in range(12)} | {"a": None}})
 
-    rows = await services.pool.fetch("SELECT subject, action, reason FROM decisions WHERE subject_kind = 'namespace'")
+    rows = await StoredWorld(services.pool).history(kind="namespace")
 
-    assert [tuple(row) for row in rows] == [
+    assert [(row.subject, row.action, row.reason) for row in rows] == [
         ("retail", "namespace.preferences_set", "set a, env: ann"),
         (
             "retail",

@@ -18,6 +18,7 @@ from streamsched.roles.services import Services
 from streamsched.spark.needs.bundle_cache import BundleCache
 from streamsched.store.programs.bundles import BundleStore
 from streamsched.store.programs.profiles import ProfileStore
+from tests.support.world import StoredWorld
 
 PROFILE = {"conf": {"spark.a": "1", "spark.b": {"secret": "env:B"}}, "executors": {"cores": 2}}
 TAR = {"content-type": "application/x-tar"}
@@ -133,7 +134,7 @@ async def test_a_bundle_is_stored_once_fetched_by_its_digest_and_removed_when_un
     assert (await client.delete("/v1/apps/default/shop")).status_code == 200
     assert await store.remove_unused(before=datetime.now(UTC) - timedelta(days=1)) == []
     assert await store.remove_unused(before=later) == [digest]
-    assert await services.pool.fetchval("SELECT count(*) FROM bundle_chunks") == 0
+    assert await StoredWorld(services.pool).size("bundle_chunks") == 0
     with pytest.raises(ConfigurationError, match="does not exist in namespace default"):
         await BundleCache(store, tmp_path / "elsewhere", most_bytes=10**8).folder("default", digest)
 
@@ -161,4 +162,4 @@ async def test_hostile_archives_are_refused(client: httpx.AsyncClient, services:
     wrong = await client.put(f"/v1/namespaces/default/bundles/{'0' * 64}", content=b"", headers=TAR)
     assert wrong.status_code == 400
     assert (await client.put("/v1/namespaces/default/bundles/abc", content=b"", headers=TAR)).status_code == 400
-    assert await services.pool.fetchval("SELECT count(*) FROM bundles") == 0
+    assert await StoredWorld(services.pool).size("bundles") == 0

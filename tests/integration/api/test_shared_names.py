@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 
 from streamsched.access.unused_names import KEPT, UnusedNames
+from streamsched.domain.jobs.run import RunState
 from streamsched.ports.clock import Clock
 from streamsched.roles.services import Services
 from streamsched.store.catalog.namespace_grants import NamespaceGrantStore
 from streamsched.testing.clock import SettableClock
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -105,10 +107,8 @@ async def test_a_name_that_a_run_holds_is_not_free(
     await client.delete("/v1/apps/sales/a")
     if held is not None:
         await services.pool.execute("INSERT INTO groups (name) VALUES ('gone') ON CONFLICT DO NOTHING")
-        await services.pool.execute(
-            "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at)"
-            " VALUES ('sales.a.p.manual-1.r1', 1, 'sales.a.p', '{}', '{}', 'PENDING', now(), now())"
-        )
+        run, now = "sales.a.p.manual-1.r1", datetime.now(UTC)
+        await StoredWorld(services.pool).add_run(run, program="sales.a.p", at=now, state=RunState.PENDING)
         await services.pool.execute(held)
     clock.advance(2 * KEPT)
 

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from streamsched.roles.services import Services
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -150,6 +151,6 @@ async def test_now_starts_a_run_without_a_job_and_its_history_has_the_reason(
     assert (answers[0].status_code, answers[1].json()) == (202, {"run": run})
     assert "/" not in run
     assert (await deployed.get(f"/v1/runs/{run}")).json()["job"] is None
-    reasons = await services.pool.fetch("SELECT reason FROM decisions WHERE subject = $1", run)
-    assert [row["reason"] for row in reasons] == ["by hand: ann: quickly"]
+    reasons = await StoredWorld(services.pool).reasons(run)
+    assert reasons == ["by hand: ann: quickly"]
     assert await jobs(deployed) == []

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import httpx
 import pytest
 
 from streamsched.roles.services import Services
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -54,8 +57,7 @@ async def test_no_span_is_too_long_to_be_answered(deployed: httpx.AsyncClient, s
 async def test_progress_that_was_damaged_by_hand_is_as_if_there_were_none(
     deployed: httpx.AsyncClient, services: Services
 ) -> None:
-    row = "INSERT INTO trigger_progress VALUES ('default.flights.weekly', 1, 0, '[]'::jsonb, now())"
-    await services.pool.execute(row)
+    await StoredWorld(services.pool).add_progress("default.flights.weekly", [], datetime.now(UTC))
 
     answer = await deployed.get("/v1/schedules/default.flights.weekly/why-not")
 
@@ -66,8 +68,7 @@ async def test_events_without_a_key_are_counted_with_an_example_everywhere(
     deployed: httpx.AsyncClient, services: Services
 ) -> None:
     progress = {"text": "x", "have": 0, "need": 1, "keyless_events": 12, "keyless_why": "hour='5am' names no hour"}
-    row = "INSERT INTO trigger_progress VALUES ('default.flights.weekly', 1, 0, $1::jsonb, now())"
-    await services.pool.execute(row, progress)
+    await StoredWorld(services.pool).add_progress("default.flights.weekly", progress, datetime.now(UTC))
     url = "/v1/schedules/default.flights.weekly"
 
     losses = {

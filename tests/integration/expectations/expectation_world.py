@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import count
-from typing import Any
 
 import asyncpg
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
@@ -25,17 +24,18 @@ from streamsched.testing.clock import SettableClock
 from streamsched.timers.evidence import CompletionIntake, EvidenceIntake
 from streamsched.timers.expectations import ExpectationWatch
 from tests.integration.tasks.task_world import SilentNotifier
+from tests.support.world import HistoryLine, StoredWorld
 
 SECOND, MINUTE, HOUR, DAY = (timedelta(seconds=each) for each in (1, 60, 3600, 86400))
 #: A Sunday.
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
-class ExpectationWorld:
+class ExpectationWorld(StoredWorld):
     """One database, one clock, one log."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
-        self.pool = pool
+        super().__init__(pool)
         self.clock = SettableClock(NOW)
         self.broker = MemoryBroker(MemoryLog(self.clock))
         self.evidence = EvidenceStore(pool)
@@ -77,20 +77,9 @@ class ExpectationWorld:
         """A run of a schedule has completed now."""
         now, job = self.clock.now(), f"{schedule}.1.{sequence}"
         program = f"{schedule.rpartition('.')[0]}.load"
-        await self.pool.execute(
-            "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready,"
-            " ended_at) VALUES ($1, $2, 1, $3, $4, 'LAUNCHED', $5, $5, '{}', $5)",
-            *(job, schedule, sequence, program, now),
-        )
-        await self.pool.execute(
-            "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, started_at,"
-            " ended_at, runner) VALUES ($1, $2, 1, $3, '{}', $4, 'COMPLETED', $5, $5, $5, 'h:1:1')",
-            *(f"{job}.r1", job, program, dict(arguments or {}), now),
-        )
-        await self.pool.execute(
-            "INSERT INTO decisions (at, subject_kind, subject, action) VALUES ($1, 'run', $2, 'run.completed')",
-            *(now, f"{job}.r1"),
-        )
+        await self.add_job(job, program=program, at=now)
+        await self.add_run(f"{job}.r1", program=program, at=now, job=job, arguments=arguments)
+        await self.add_line("run", f"{job}.r1", "run.completed", now)
 
     async def look(self) -> datetime | None:
         """What came is read, and what is due is judged; returns when the next one is due."""
@@ -114,13 +103,10 @@ class ExpectationWorld:
 
     async def events(self) -> list[CustomHappened]:
         """The custom events that were published."""
-        rows = await self.pool.fetch("SELECT value FROM outbox WHERE topic = 'events' ORDER BY id")
-        facts = [event_codec.decode(row["value"], fallback_id="", fallback_time=NOW).fact for row in rows]
+        values = await self.published("events")
+        facts = [event_codec.decode(value, fallback_id="", fallback_time=NOW).fact for value in values]
         return [fact for fact in facts if isinstance(fact, CustomHappened)]
 
-    async def history(self, action: str) -> list[Any]:
+    async def lines(self, action: str) -> list[HistoryLine]:
         """Lines of the history of expectations, with an action."""
-        return await self.pool.fetch(
-            "SELECT at, subject, reason FROM decisions WHERE subject_kind = 'expectation' AND action = $1 ORDER BY id",
-            action,
-        )
+        return await self.history(kind="expectation", action=action)

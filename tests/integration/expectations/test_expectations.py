@@ -47,7 +47,7 @@ async def test_what_never_came_is_said_at_its_time_and_once(world: ExpectationWo
     assert (event.name.name, event.name.namespace) == (MISSED, "default")
     assert event.attributes["expectation"] == "default.shop.flights"
     assert event.attributes["dataset"] == "default.flights"
-    assert [row["reason"] for row in await world.history("expectation.missed")] == [miss.reason]
+    assert [line.reason for line in await world.lines("expectation.missed")] == [miss.reason]
     record = await world.record()
     assert (record.state, record.open_misses) == ("missing", 1)
 
@@ -90,8 +90,8 @@ async def test_what_came_late_is_said_and_does_not_count_for_the_next_day(world:
     missed, late = await world.events()
     assert (missed.name.name, late.name.name) == (MISSED, MET_LATE)
     assert late.attributes["late"] == "2h10m"
-    (line,) = await world.history("expectation.met_late")
-    assert line["reason"] == "default.flights came 2h10m late, at 2026-03-02 09:10:00Z"
+    (line,) = await world.lines("expectation.met_late")
+    assert line.reason == "default.flights came 2h10m late, at 2026-03-02 09:10:00Z"
     await world.look_at(EIGHT + DAY)
     assert [each.due_at for each in await world.misses()] == [EIGHT, EIGHT + DAY]
 
@@ -151,7 +151,7 @@ async def test_one_that_is_removed_is_missed_no_more(world: ExpectationWorld) ->
     await world.look()
     await world.deploy(App("shop"))
     assert await world.look_at(EIGHT) is None
-    assert await world.pool.fetchval("SELECT count(*) FROM expectations") == 0
+    assert await world.size("expectations") == 0
     assert await world.events() == []
 
 
@@ -237,10 +237,10 @@ async def test_a_miss_starts_a_program_once_with_what_is_missing(world: Expectat
     await world.deploy(app)
     await world.look_at(EIGHT)
     await world.look_at(EIGHT + HOUR)
-    (run,) = await world.pool.fetch("SELECT id, arguments FROM runs")
-    assert run["id"] == "default.shop.rescue.missed-flights-20260302T070000Z.r1"
-    assert run["arguments"]["expectation.key"] == "day=2026-03-01"
-    assert run["arguments"]["expectation.dataset"] == "default.flights"
+    [run] = await world.stored_runs()
+    assert run.id == "default.shop.rescue.missed-flights-20260302T070000Z.r1"
+    assert run.arguments["expectation.key"] == "day=2026-03-01"
+    assert run.arguments["expectation.dataset"] == "default.flights"
 
 
 async def test_nothing_is_missed_before_the_log_is_read_to_the_due_time(world: ExpectationWorld) -> None:
@@ -291,7 +291,7 @@ async def test_a_year_without_a_launcher_is_bounded_and_said(world: ExpectationW
     await world.look()
     await world.look_at(NOW + 365 * DAY)
     assert 95 <= len(await world.misses()) <= 102
-    assert len(await world.history("expectation.skipped")) == 1
+    assert len(await world.lines("expectation.skipped")) == 1
     assert len(await world.events()) == 1
 
 
@@ -304,7 +304,7 @@ async def test_two_launchers_judge_each_due_time_once(world: ExpectationWorld) -
     world.clock.set(EIGHT + 3 * SECOND)
     await world.intake.copy_once(timeout=0)
     await asyncio.gather(*(world.watch().run_once() for _ in range(3)))
-    assert await world.pool.fetchval("SELECT count(*) FROM expectation_misses") == 200
+    assert await world.size("expectation_misses") == 200
     assert len(await world.events()) == 200
 
 
@@ -313,10 +313,10 @@ async def test_one_bad_row_is_set_aside(world: ExpectationWorld) -> None:
     app.expect("weather", by="08:00", zone="Europe/Berlin")
     await world.deploy(app)
     await world.look()
-    await world.pool.execute("UPDATE expectations SET definition = '{\"by\": 7}' WHERE id = 'default.shop.flights'")
+    await world.put_text("expectations", {"by": 7}, "default.shop.flights")
     await world.look_at(EIGHT)
     assert len(await world.misses("weather")) == 1
-    assert len(await world.history("expectation.failed")) >= 1
+    assert len(await world.lines("expectation.failed")) >= 1
     listed = await world.reader.page(limit=10)
     assert [str(each.expectation.ref) for each in listed] == ["default.shop.weather"]
 
@@ -354,13 +354,13 @@ async def test_evidence_that_nothing_asks_for_is_deleted(world: ExpectationWorld
         await world.commit("flights", {"day": f"2026-03-{day + 1:02}"})
         await world.look_at(EIGHT + day * DAY)
     assert await world.evidence.forget(now=world.clock.now()) > 0
-    assert await world.pool.fetchval("SELECT count(*) FROM evidence") <= 6
-    assert await world.pool.fetchval("SELECT count(*) FROM evidence_keys") == 10
+    assert await world.size("evidence") <= 6
+    assert await world.size("evidence_keys") == 10
     await world.deploy(App("shop"))
     world.clock.advance(10 * DAY)
     await world.evidence.forget(now=world.clock.now())
-    assert await world.pool.fetchval("SELECT count(*) FROM evidence") == 0
-    assert await world.pool.fetchval("SELECT count(*) FROM evidence_keys") == 0
+    assert await world.size("evidence") == 0
+    assert await world.size("evidence_keys") == 0
 
 
 async def test_without_expectations_of_datasets_the_log_is_not_read(world: ExpectationWorld) -> None:
@@ -371,7 +371,7 @@ async def test_without_expectations_of_datasets_the_log_is_not_read(world: Expec
     world.clock.advance(MINUTE)
     await world.commit()
     assert await world.intake.copy_once(timeout=0)
-    assert await world.pool.fetchval("SELECT count(*) FROM evidence") == 1, "from the last look on"
+    assert await world.size("evidence") == 1, "from the last look on"
 
 
 async def test_what_is_missing_and_what_is_not_judged_is_measured(world: ExpectationWorld) -> None:

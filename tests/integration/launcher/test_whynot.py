@@ -39,9 +39,7 @@ async def test_what_it_waits_for_has_not_come(world: World) -> None:
     ).summary == f"nothing satisfied it: no event for its trigger has arrived ({PLAIN.trigger})"
 
     progress = {"text": "both", "children": [{"text": "flights", "have": 3, "need": 7, "holds": False}]}
-    await world.pool.execute(
-        "INSERT INTO trigger_progress VALUES ($1, 1, 1, $2, $3)", str(PLAIN.ref), progress, world.clock.now()
-    )
+    await world.add_progress(str(PLAIN.ref), progress, world.clock.now(), sequence=1)
     assert (await asked(world)).summary == "nothing satisfied it: flights: 3 of 7"
 
 

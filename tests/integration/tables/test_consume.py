@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from streamsched.domain.errors import NotFoundError
+from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.spark.context import RunContext
 from streamsched.spark.pfs import PartitionedFileSet
 from tests.integration.tables.conftest import RecordingEmitter, Server
+from tests.support.world import StoredWorld
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -35,17 +38,11 @@ async def test_all_since_the_last_success(server: Server, tmp_path: Path, spark:
 
     async def begin(*runs: str) -> None:
         for run in runs:
-            await server.services.pool.execute(
-                "INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at) "
-                "VALUES ($1, 1, 'default.air.join', '{}', '{}', 'PENDING', now(), now())",
-                run,
-            )
+            world, now = StoredWorld(server.services.pool), datetime.now(UTC)
+            await world.add_run(run, program="default.air.join", at=now, state=RunState.PENDING)
 
     async def end(run: str, state: str) -> None:
-        await server.services.pool.execute(
-            "UPDATE runs SET state = $2, ended_at = clock_timestamp(), spawn_at = NULL, runner = 'x' WHERE id = $1",
-            *(run, state),
-        )
+        await StoredWorld(server.services.pool).end_run(run, RunState(state), datetime.now(UTC))
 
     await begin("r1", "r2", "r3", "r4")
     with pytest.raises(NotFoundError, match=r"default\.flights"):

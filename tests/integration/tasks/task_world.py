@@ -27,6 +27,7 @@ from streamsched.tasks.ownership import Ownership
 from streamsched.tasks.worker_streams import WorkerStreams
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
+from tests.support.world import StoredWorld
 
 HTTP = QueuePolicy(target=HttpTarget("http://127.0.0.1:9/none"))
 
@@ -68,11 +69,11 @@ class AnsweringReceiver:
         return [task.key for task in self.received]
 
 
-class TaskWorld:
+class TaskWorld(StoredWorld):
     """One database, one clock, any number of owners."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
-        self.pool = pool
+        super().__init__(pool)
         self.clock = SettableClock()
         self.queues = QueueStore(pool)
         self.registry = TaskRegistry(pool)
@@ -125,8 +126,7 @@ class TaskWorld:
 
     async def expire(self) -> None:
         """The leases of all owners have ended, as when their processes are dead or paused."""
-        await self.pool.execute("UPDATE leases SET expires_at = now() - interval '1 second' WHERE name LIKE 'tasks-%'")
-        await self.pool.execute("DELETE FROM task_owners")
+        await self.expire_task_owners()
 
     async def settle(self, owner: TaskLoop) -> None:
         """Steps until nothing is due any more."""

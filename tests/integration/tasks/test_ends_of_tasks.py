@@ -25,8 +25,8 @@ POLICY = replace(HTTP, ends=DONE, retry=BackoffRetry(retries=0))
 
 async def published(world: TaskWorld) -> list[dict[str, Any]]:
     """Attributes of the events, in order."""
-    rows = await world.pool.fetch("SELECT value FROM outbox WHERE topic = 'events' ORDER BY id")
-    facts = [native.from_json(orjson.loads(row["value"])).fact for row in rows]
+    rows = await world.published("events")
+    facts = [native.from_json(orjson.loads(row)).fact for row in rows]
     assert all(isinstance(fact, CustomHappened) and fact.name == DONE for fact in facts)
     return [dict(fact.attributes) for fact in facts if isinstance(fact, CustomHappened)]
 

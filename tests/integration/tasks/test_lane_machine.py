@@ -187,7 +187,7 @@ class _Run:
             self.world.pass_time(30)
             await self.deliver(0)
         assert not any(self.model.lanes.values()), "lost"
-        assert await self.world.pool.fetchval("SELECT count(*) FROM tasks") == 0
+        assert await self.world.size("tasks") == 0
 
 
 @pytest.fixture

@@ -146,4 +146,4 @@ async def test_a_task_that_is_started_again_before_the_answer_to_its_end_is_held
         await world.settle(owner)
 
     assert [task.failures for task in world.receiver.received] == [0, 1]
-    assert await world.pool.fetchval("SELECT count(*) FROM tasks") == 0
+    assert await world.size("tasks") == 0

@@ -30,7 +30,7 @@ async def test_one_that_is_refused_stops_no_other(world: TaskWorld) -> None:
     assert found[7].path == "$[0].due"
     stored = [each for number, each in enumerate(found) if number != 7]
     assert all(not isinstance(each, BaseException) and len(each) == 1 for each in stored)
-    assert await world.pool.fetchval("SELECT count(*) FROM tasks") == 39
+    assert await world.size("tasks") == 39
     assert await world.pool.fetchval("SELECT count(DISTINCT xmin::text) FROM tasks") < 39, "they shared transactions"
 
 
@@ -43,7 +43,7 @@ async def test_the_last_of_the_same_task_counts(world: TaskWorld) -> None:
 
     verdicts = [each.verdict for (each,) in found]
     assert verdicts == [RegistrationVerdict.MADE] + [RegistrationVerdict.REPLACED] * 9
-    assert await world.pool.fetchval("SELECT data FROM tasks") == b"9"
+    assert [task.data for task in await world.tasks()] == [b"9"]
 
 
 async def test_an_unknown_queue_refuses_all(world: TaskWorld) -> None:

@@ -29,6 +29,7 @@ from streamsched.roles.services import Services
 from streamsched.store.runs.run_store import PostgresRunStore
 from tests.integration.web.conftest import Browser, LogIn
 from tests.support.api_routes import rules_of_pages
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -103,11 +104,7 @@ async def seeded(log_in: LogIn, services: Services, log: Path) -> tuple[Browser,
         **{"from": "2026-01-01", "to": "2026-01-05", "token": "t", "note": HOSTILE},
     )
     assert filled.status_code == 303, filled.text
-    await services.pool.execute(
-        "INSERT INTO expectation_misses VALUES ('default.flights.flights', $1, '2026-01-01', $2, $2, $1, true, true)",
-        *(now, HOSTILE),
-    )
-    await services.pool.execute("UPDATE expectations SET open_misses = 1 WHERE id = 'default.flights.flights'")
+    await StoredWorld(services.pool).add_misses("default.flights.flights", now, key=HOSTILE, reason=HOSTILE)
     await append_events(services)
     return browser, {
         "{schedule}": "default.flights.weekly",

@@ -32,6 +32,7 @@ from streamsched.web.rendering import Renderer
 from tests.integration.web.conftest import Browser, LogIn
 from tests.support.api_routes import rules_of_pages
 from tests.support.described_answers import api_document, operations
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -174,9 +175,9 @@ async def installation(log_in: LogIn, services: Services, folder: Path) -> tuple
     admin = await log_in()
     foreign = await tenant(admin, services, FOREIGN, MARK, folder)
     own = await tenant(admin, services, OWN, "own", folder)
-    run = await services.pool.fetchval("SELECT state FROM runs WHERE id = $1", foreign.run)
+    run = (await StoredWorld(services.pool).run(foreign.run)).state
     assert run == "RUNNING"
-    reason = await services.pool.fetchval("SELECT reason FROM jobs WHERE id = $1", own.job)
+    reason = (await StoredWorld(services.pool).job(own.job)).reason
     assert "1 of 1 slots of group shared are taken: 1 run of another namespace" in reason
     return own, foreign
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime
 
 import pytest
 
@@ -13,6 +14,7 @@ from streamsched.store.web.page_reads import DataVersion, PageReads
 from streamsched.web.live import LiveFeed
 from tests.integration.web.conftest import Browser, LogIn
 from tests.support.run_joins import after, open_key, shop
+from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -176,9 +178,7 @@ async def test_a_schedule_says_which_events_had_no_key(log_in: LogIn, services: 
         "keyless_events": 1200,
         "keyless_why": f"hour='{HOSTILE}' names no hour",
     }
-    await services.pool.execute(
-        "INSERT INTO trigger_progress VALUES ('default.flights.s1', 1, 0, $1::jsonb, now())", progress
-    )
+    await StoredWorld(services.pool).add_progress("default.flights.s1", progress, datetime.now(UTC))
 
     page = (await browser.get(path)).text
 

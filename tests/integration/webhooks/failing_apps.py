@@ -6,6 +6,7 @@ from typing import Any
 
 from streamsched import App, cron
 from streamsched.catalog import deployment
+from streamsched.domain.jobs.run import RunState
 from streamsched.store.catalog.catalog import CatalogStore
 from tests.integration.webhooks.webhook_world import WebhookWorld
 
@@ -43,17 +44,9 @@ async def fail(
 async def ran(world: WebhookWorld, run: str = RUN) -> None:
     """Stores a run of program `load` that its schedule started."""
     job = run.rpartition(".")[0]
-    schedule, now = job.rsplit(".", 2)[0], world.clock.now()
-    await world.pool.execute(
-        "INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready,"
-        " ended_at) VALUES ($1, $2, 1, 7, 'default.shop.load', 'LAUNCHED', $3, $3, '{}', $3)",
-        *(job, schedule, now),
-    )
-    await world.pool.execute(
-        "INSERT INTO runs (id, job, attempt, program, executable, arguments, state, created_at, ended_at, runner)"
-        " VALUES ($1, $2, 1, 'default.shop.load', '{}', '{}', 'FAILED', $3, $3, 'h:1:1')",
-        *(run, job, now),
-    )
+    program, now = "default.shop.load", world.clock.now()
+    await world.add_job(job, program=program, at=now)
+    await world.add_run(run, program=program, at=now, state=RunState.FAILED, job=job)
 
 
 async def write(world: WebhookWorld, *lines: tuple[str, str, str, str, dict[str, Any]]) -> None:

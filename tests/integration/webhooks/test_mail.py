@@ -143,9 +143,9 @@ async def test_nothing_that_happens_while_the_server_is_away_is_lost(world: Webh
             world.pass_time(hours=1)
             await fail(world, f"default.shop.weekly.1.{number}.r1")
             await notify(world, owner)
-        row = await world.pool.fetchrow("SELECT error FROM tasks")
+        [row] = await world.tasks()
         assert row is not None
-        assert "no mail server" in row["error"]
+        assert "no mail server" in row.error
     with receiving_mail() as box:
         world.mail = sending_to(box)
         async with world.owning() as owner:
@@ -167,11 +167,8 @@ async def test_only_what_recipients_want_is_sent(world: WebhookWorld) -> None:
             await world.write(("default.shop.daily.1.1.r1", "run.failed"), ("default.shop.daily.1.1.r1", "run.killed"))
             await world.write(("default.other.daily.1.1.r1", "run.failed"))
             assert await notify(world, owner) == 0, "another attempt follows, or a person killed it, or another app's"
-            await world.pool.execute(
-                "INSERT INTO decisions (at, subject_kind, subject, action, reason) VALUES"
-                " ($1, 'run', 'default.shop.load.x.r1', 'run.recovered', 'it failed since 2026')",
-                world.clock.now(),
-            )
+            run, now = "default.shop.load.x.r1", world.clock.now()
+            await world.add_line("run", run, "run.recovered", now, reason="it failed since 2026")
             await notify(world, owner)
     assert [envelope[1] for envelope in box.envelopes] == [("well@example.org",)]
     assert "is well again" in box.subjects[0]
@@ -260,9 +257,9 @@ async def test_without_tls_on_the_other_side_nothing_is_sent(world: WebhookWorld
             await fail(world, RUN)
             await notify(world, owner)
     assert box.mails == []
-    row = await world.pool.fetchrow("SELECT error FROM tasks")
+    [row] = await world.tasks()
     assert row is not None
-    assert "STARTTLS" in row["error"]
+    assert "STARTTLS" in row.error
 
 
 async def test_two_that_notify_at_once_send_one_mail(world: WebhookWorld) -> None:

@@ -197,8 +197,8 @@ async def test_a_webhook_that_is_not_there_is_said_in_the_history_of_the_app(wor
             world.pass_time(minutes=1)
             await notify(world, owner)
             assert far.got == []
-    said = await world.pool.fetch("SELECT subject, reason FROM decisions WHERE action = 'app.not_notified' ORDER BY id")
-    assert [(row["subject"], row["reason"].rpartition(": ")[2]) for row in said] == [
+    said = await world.history(action="app.not_notified")
+    assert [(line.subject, line.reason.rpartition(": ")[2]) for line in said] == [
         ("default.shop", "it does not exist"),
         ("default.shop", "it is disabled"),
     ]
@@ -211,9 +211,9 @@ async def test_a_program_is_started_once_with_what_failed(world: WebhookWorld) -
         assert await notify(world, owner) == 1
         assert await notify(world, owner) == 0
 
-    (run,) = await world.pool.fetch("SELECT program, arguments FROM runs")
-    assert run["program"] == "default.shop.rescue"
-    given = {name.removeprefix("failure."): value for name, value in run["arguments"].items()}
+    [run] = await world.stored_runs()
+    assert run.program == "default.shop.rescue"
+    given = {name.removeprefix("failure."): value for name, value in run.arguments.items()}
     assert given == {
         "count": "2",
         "subjects": f"{RUN},{JOB}.r2",
@@ -232,12 +232,12 @@ async def test_the_failure_of_the_program_itself_starts_it_not_again(world: Webh
         await deploy(world, rescued=True)
         await fail(world, RUN)
         await notify(world, owner)
-        run = await world.pool.fetchval("SELECT id FROM runs")
+        [run] = [each.id for each in await world.stored_runs()]
         for _ in range(3):
             world.pass_time(minutes=2)
             await fail(world, run)
             await notify(world, owner)
-    assert await world.pool.fetchval("SELECT count(*) FROM runs") == 1
+    assert await world.size("runs") == 1
 
 
 async def test_two_that_notify_at_once_start_a_program_once(world: WebhookWorld) -> None:
@@ -245,7 +245,7 @@ async def test_two_that_notify_at_once_start_a_program_once(world: WebhookWorld)
     await fail(world, *[RUN] * 50)
     started = await asyncio.gather(*(world.notifying().run_once() for _ in range(4)))
     assert sum(started) == 1
-    assert await world.pool.fetchval("SELECT count(*) FROM runs") == 1
+    assert await world.size("runs") == 1
 
 
 async def test_old_failures_are_not_sent_to_a_new_recipient(world: WebhookWorld) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from streamsched.domain.errors import ConflictError, QuotaExceededError, UnavailableError
+from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.webhooks.webhook import MOST_QUEUED, Webhook
@@ -112,7 +113,7 @@ async def test_a_full_queue_waits_and_holds_up_no_other_webhook(world: WebhookWo
     assert (full.queued, few.queued) == (MOST_QUEUED, 0)
     assert full.unread >= 700
     assert few.unread == 0
-    await world.pool.execute("DELETE FROM tasks")
+    await world.forget_tasks()
     while await feeding.run_once():
         pass
     assert (await world.store.get("default.all")).queued == 700
@@ -120,10 +121,8 @@ async def test_a_full_queue_waits_and_holds_up_no_other_webhook(world: WebhookWo
 
 async def test_a_schedule_and_a_program_select_by_what_is_stored_of_the_run(world: WebhookWorld) -> None:
     await world.webhook(NOWHERE, schedules=frozenset({ScheduleRef.parse("default.a.s")}), changes=frozenset({"job.*"}))
-    await world.pool.execute(
-        "INSERT INTO jobs (id, schedule, generation, sequence, program, state, ready, satisfied_at, created_at) "
-        "VALUES ('default.a.s.1.1', 'default.a.s', 1, 1, 'default.a.p', 'PENDING_CONSTRAINT', '{}', now(), now())"
-    )
+    now = world.clock.now()
+    await world.add_job("default.a.s.1.1", program="default.a.p", at=now, state=JobState.PENDING_CONSTRAINT)
     await world.write(("default.a.s.1.1", "job.admitted"), ("default.a.t.1.1", "job.admitted"))
     await world.feeding().run_once()
     assert await queued(world) == ["default.a.s.1.1"]
@@ -181,6 +180,5 @@ async def test_a_hundred_thousand_changes_are_put_in_order(world: WebhookWorld) 
         found = await queued(world)
         assert 0 < len(found) <= MOST_QUEUED
         seen += found
-        await world.pool.execute("DELETE FROM tasks")
-        await world.pool.execute("DELETE FROM task_lanes")
+        await world.forget_tasks()
     assert seen == [f"default.a.s{n % 50}.1.{n}.r1" for n in range(number)]

@@ -36,6 +36,7 @@ from streamsched.webhooks.feeding import WebhookFeeding
 from streamsched.webhooks.mailing import MailDelivery
 from streamsched.webhooks.notices import NoticeFeeding
 from tests.integration.tasks.task_world import AnsweringReceiver, SilentNotifier
+from tests.support.world import StoredWorld
 
 SECRET = secret_text(bytes(range(32)))
 LOOPBACK = (ip_network("127.0.0.0/8"),)
@@ -117,14 +118,14 @@ async def receiving(answer: Callable[[Got], str | None] = lambda _: "204 No Cont
         server.close()
 
 
-class WebhookWorld:
+class WebhookWorld(StoredWorld):
     """One database, one clock, one feeder, any number of owners."""
 
     def __init__(self, pool: asyncpg.Pool) -> None:
-        self.pool = pool
+        super().__init__(pool)
         self.clock = SettableClock()
         self.store = WebhookStore(pool)
-        self.history = PostgresWorkHistory(pool)
+        self.work_history = PostgresWorkHistory(pool)
         self.metrics = Metrics()
         self.environ: dict[str, str] = {}
         self.rules: Sequence[Any] = ()
@@ -135,7 +136,7 @@ class WebhookWorld:
         self._owners = 0
 
     def feeding(self, pages: str = "") -> WebhookFeeding:
-        return WebhookFeeding(self.history, self.store, self.clock, pages=pages)
+        return WebhookFeeding(self.work_history, self.store, self.clock, pages=pages)
 
     def notifying(self) -> NoticeFeeding:
         """What notifies the recipients of apps."""
@@ -190,8 +191,7 @@ class WebhookWorld:
 
     async def expire(self) -> None:
         """The leases of all owners have ended, as when their processes are dead."""
-        await self.pool.execute("UPDATE leases SET expires_at = now() - interval '1 second' WHERE name LIKE 'tasks-%'")
-        await self.pool.execute("DELETE FROM task_owners")
+        await self.expire_task_owners()
 
     async def settle(self, owner: TaskLoop) -> None:
         """Delivers until nothing is due any more."""

@@ -15,7 +15,7 @@ from streamsched.domain.jobs.run import RunState
 from tests.support.world.rows import HistoryLine, StoredJob, StoredNode, StoredRun, StoredSlot, StoredTask
 
 Row = TypeVar("Row", StoredJob, StoredRun, StoredSlot, StoredNode, StoredTask, HistoryLine)
-Text = Literal["schedules", "programs", "jobs", "verdicts", "arguments", "executables"]
+Text = Literal["schedules", "programs", "jobs", "verdicts", "arguments", "executables", "expectations"]
 #: Where a stored text is: its table and column.
 TEXTS: Final[Mapping[Text, tuple[str, str]]] = {
     "schedules": ("schedules", "definition"),
@@ -24,6 +24,7 @@ TEXTS: Final[Mapping[Text, tuple[str, str]]] = {
     "verdicts": ("jobs", "waiting"),
     "arguments": ("runs", "arguments"),
     "executables": ("runs", "executable"),
+    "expectations": ("expectations", "definition"),
 }
 
 

@@ -125,6 +125,12 @@ class StoredWorld(Questions):
             *((at if began else None), ended, (runner if began else None), (None if began else at), pool),
         )
 
+    async def end_run(self, run: str, state: RunState, at: datetime) -> None:
+        """The run has ended so, though no runner had it."""
+        await self.pool.execute(
+            "UPDATE runs SET state = $2, ended_at = $3, spawn_at = NULL, runner = 'x' WHERE id = $1", run, state, at
+        )
+
     async def set_run_state(self, state: RunState, run: str | None = None) -> None:
         """The state of the run, or of all, and nothing else of it."""
         await self.pool.execute("UPDATE runs SET state = $2 WHERE $1::text IS NULL OR id = $1", run, state)
@@ -189,6 +195,26 @@ class StoredWorld(Questions):
     async def add_deadline(self, job: str, run: str, due_at: datetime, said: Any) -> None:
         await self.pool.execute("INSERT INTO deadlines VALUES ($1, $2, 0, $3, $4)", job, run, due_at, said)
 
+    async def add_progress(self, schedule: str, progress: Any, at: datetime, *, sequence: int = 0) -> None:
+        """What the shards know of the trigger of the schedule."""
+        await self.pool.execute(
+            "INSERT INTO trigger_progress VALUES ($1, 1, $2, $3, $4)", schedule, sequence, progress, at
+        )
+
+    async def add_misses(self, expectation: str, *due: datetime, key: str = "k", reason: str = "r") -> None:
+        """Open misses of the expectation."""
+        for at in due:
+            await self.pool.execute(
+                "INSERT INTO expectation_misses VALUES ($1, $2, '2026-01-01', $3, $4, $2, true, true)",
+                *(expectation, at, key, reason),
+            )
+        await self.pool.execute("UPDATE expectations SET open_misses = $2 WHERE id = $1", expectation, len(due))
+
+    async def forget_tasks(self) -> None:
+        """No task and no lane, and nothing was told."""
+        await self.pool.execute("DELETE FROM tasks")
+        await self.pool.execute("DELETE FROM task_lanes")
+
     async def add_line(
         self, kind: str, subject: str, action: str, at: datetime, *, reason: str = "", detail: Any = None
     ) -> None:
@@ -219,6 +245,16 @@ class StoredWorld(Questions):
             " WHERE ($1::text IS NULL OR owner = $1) AND starts_with(name, $2)",
             *(owner, prefix),
         )
+
+    async def expire_task_owners(self) -> None:
+        """The leases of all owners of tasks have ended, as when their processes are dead or paused."""
+        await self.expire_leases(prefix="tasks-")
+        await self.pool.execute("DELETE FROM task_owners")
+
+    async def expire_worker(self, worker: str) -> None:
+        """Its leases have ended, and nobody has seen it for long."""
+        await self.expire_leases(owner=worker)
+        await self.pool.execute("UPDATE workers SET seen_at = now() - interval '1 hour' WHERE id = $1", worker)
 
     async def reread_log(self) -> None:
         """The intake begins again at the beginning of the log."""
@@ -254,6 +290,13 @@ class StoredWorld(Questions):
             which = f"WHERE {column} = $1" if ident is not None else ""
             await connection.execute(f"SELECT FROM {table} {which} FOR UPDATE", *(() if ident is None else (ident,)))
             yield
+
+    @asynccontextmanager
+    async def table_away(self, table: str) -> AsyncIterator[None]:
+        """No query of the table works until the end of the block."""
+        await self.pool.execute(f"ALTER TABLE {table} RENAME TO away")
+        yield
+        await self.pool.execute(f"ALTER TABLE away RENAME TO {table}")
 
     @asynccontextmanager
     async def table_locked(self, table: str) -> AsyncIterator[None]:
