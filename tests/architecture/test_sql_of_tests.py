@@ -116,7 +116,7 @@ LEFT: Final[dict[str, int]] = {
     "integration/test_leases.py": 8,
     "integration/test_leases_in_doubt.py": 2,
     "integration/test_overview.py": 3,
-    "integration/test_run_joins.py": 1,
+    "integration/test_run_joins.py": 2,
     "integration/test_since_last_run.py": 3,
     "integration/test_wake_ups.py": 3,
     "integration/test_worker.py": 7,

@@ -27,7 +27,6 @@ from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.testing.scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
-from tests.support.world import StoredWorld
 
 pytestmark = pytest.mark.postgres
 
@@ -391,7 +390,7 @@ async def submit(scheduler: InProcessScheduler, owner: ScheduleRef | ProgramRef)
 
 
 async def reason(scheduler: InProcessScheduler, job: str) -> str:
-    return (await StoredWorld(scheduler.pool).job(job)).reason
+    return str(await scheduler.pool.fetchval("SELECT reason FROM jobs WHERE id = $1", job))
 
 
 async def start(scheduler: InProcessScheduler, name: str) -> None:
