@@ -18,12 +18,12 @@ from streamsched.client.models import (
     MadeJob,
     Run,
     UsedQuota,
-    WebhookState,
 )
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
 from streamsched.domain.events.event import Event
+from streamsched.wire.webhook_state import CREATED, WebhookState
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def change_backfill(ref: str, order: str, reason: str) -> ApiCall[Backfill]:
 
 def webhooks(namespace: str) -> ApiCall[Page[WebhookState]]:
     """Webhooks of a namespace by name, in pages."""
-    return _list_call(_path("namespaces", namespace, "webhooks"), "webhooks", WebhookState.read, ())
+    return _list_call(_path("namespaces", namespace, "webhooks"), "webhooks", CREATED.take, ())
 
 
 def webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
@@ -264,7 +264,7 @@ def _backfill(reply: Reply) -> Backfill:
 
 
 def _webhook(reply: Reply) -> WebhookState:
-    return WebhookState.read(reply.data)
+    return CREATED.take(reply.data)
 
 
 def _order(path: str, read: Callable[[Reply], T], **members: object) -> ApiCall[T]:
