@@ -17,12 +17,12 @@ from streamsched.client.models import (
     JobReason,
     MadeJob,
     Run,
-    UsedQuota,
 )
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
 from streamsched.domain.events.event import Event
+from streamsched.wire.quotas import NAMESPACE_QUOTAS, QUOTA, UsedQuota
 from streamsched.wire.webhook_state import CREATED, WebhookState
 
 T = TypeVar("T")
@@ -310,11 +310,8 @@ def _path(*parts: str) -> str:
 
 def quotas(namespace: str) -> ApiCall[Sequence[UsedQuota]]:
     """The quotas of a namespace that are set, with what is in use."""
-
-    def read(reply: Reply) -> Sequence[UsedQuota]:
-        return tuple(UsedQuota.read(each) for each in reply.data["quotas"])
-
-    return ApiCall(method="GET", path=_path("namespaces", namespace, "quotas"), read=read)
+    path = _path("namespaces", namespace, "quotas")
+    return ApiCall(method="GET", path=path, read=lambda reply: NAMESPACE_QUOTAS.take(reply.data).quotas)
 
 
 def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[UsedQuota]:
@@ -322,7 +319,7 @@ def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[Us
     return ApiCall(
         method="PUT",
         path=_path("namespaces", namespace, "quotas", quota),
-        read=lambda reply: UsedQuota.read(reply.data),
+        read=lambda reply: QUOTA.take(reply.data),
         content=json.dumps({"limit": limit, "reason": reason}).encode(),
         headers=_JSON,
     )
@@ -333,7 +330,7 @@ def unset_quota(namespace: str, quota: str, reason: str) -> ApiCall[UsedQuota]:
     return ApiCall(
         method="DELETE",
         path=_path("namespaces", namespace, "quotas", quota),
-        read=lambda reply: UsedQuota.read(reply.data),
+        read=lambda reply: QUOTA.take(reply.data),
         params=_params(reason=reason),
         repeatable=False,
     )

@@ -155,21 +155,6 @@ class Backfill:
 
 
 @dataclass(frozen=True, slots=True)
-class UsedQuota:
-    """A quota of a namespace. `used`: what is in use; None of `body_bytes` and `log_bytes`."""
-
-    namespace: str
-    quota: str
-    limit: int
-    used: float | None
-    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Self:
-        return cls(data["namespace"], data["quota"], data["limit"], data["used"], data)
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """What happened to a job or a run.
 

@@ -1,5 +1,5 @@
-"""Shapes of JSON, each said once: a frozen dataclass and a `JsonShape` of it, from which come the reader with its errors,
-the writer, the schemas of bodies and answers with their examples, and the values that the client returns.
+"""Shapes of JSON, each said once: a frozen dataclass and a `JsonShape` of it. From these come the reader with its
+errors, the writer, the schemas of bodies and answers with their examples, and the values that the client returns.
 
     @dataclass(frozen=True, slots=True, kw_only=True)
     class PoolSize:

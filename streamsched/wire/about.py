@@ -50,5 +50,7 @@ class About:
         self.rules: Mapping[str, Any] = rules
 
 
+#: Of the reason for a change.
+REASON: Final = About("moved to the new cluster", "Stored in the history.")
 #: Of a member that says nothing besides.
 NOTHING: Final = About()

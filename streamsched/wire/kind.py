@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from streamsched.codec.schema import shapes
 from streamsched.codec.schema.shapes import Schema
+from streamsched.wire.named_schema import NamedSchema
 
 #: Makes the value of JSON at a path, or raises `InvalidError` with the path.
 Read = Callable[[object, str], Any]
@@ -46,3 +47,8 @@ class HasKind(Protocol):
 
     @property
     def kind(self) -> Kind: ...
+
+    @property
+    def parts(self) -> Sequence[NamedSchema]:
+        """The schemas that its own name, with its own if others name it."""
+        ...

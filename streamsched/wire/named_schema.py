@@ -10,15 +10,18 @@ from streamsched.codec.schema.shapes import Schema
 
 class NamedSchema:
     """A schema that is written where it is used. It is made when it is asked for.
-
-    Attributes:
-        parts: others that it names.
+    `parts`: others that it names.
     """
 
-    def __init__(self, name: str, schema: Schema | Callable[[], Schema], parts: Sequence[NamedSchema] = ()) -> None:
+    def __init__(
+        self,
+        name: str,
+        schema: Schema | Callable[[], Schema],
+        parts: Sequence[NamedSchema] | Callable[[], Sequence[NamedSchema]] = (),
+    ) -> None:
         self.name = name
-        self.parts = parts
         self._schema = schema
+        self._parts = parts
 
     @cached_property
     def schema(self) -> Schema:
@@ -28,5 +31,5 @@ class NamedSchema:
     def all(self) -> Iterator[NamedSchema]:
         """Itself, and all that it names."""
         yield self
-        for part in self.parts:
+        for part in self._parts() if callable(self._parts) else self._parts:
             yield from part.all

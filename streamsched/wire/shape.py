@@ -9,12 +9,13 @@ from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
+from streamsched.codec.json.reading import kind as kind_name
 from streamsched.codec.json.reading import member_path, prefix_errors
 from streamsched.codec.schema import shapes
 from streamsched.codec.schema.shapes import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.wire.about import NOTHING, About
-from streamsched.wire.kind import Kind, Write
+from streamsched.wire.kind import HasKind, Kind, Write
 from streamsched.wire.kinds import kind_of, plain, read_object, refuse_unknown
 from streamsched.wire.named_schema import NamedSchema
 
@@ -35,6 +36,8 @@ class _Member(NamedTuple):
     below: str
     kind: Kind
     required: bool
+    default: Any
+    shape: HasKind | None
 
 
 class JsonShape(Generic[T]):
@@ -42,7 +45,7 @@ class JsonShape(Generic[T]):
 
     A member without a default is required. Of what is sent, a null is as if the member were not there, except that a
     required member which may be None must be there; unknown members are refused. An answer has all members, but those
-    that it has `sometimes`, and those only when they are not None.
+    that it has `sometimes`: when they have not their default.
     """
 
     def __init__(
@@ -52,17 +55,20 @@ class JsonShape(Generic[T]):
         *,
         outside: Sequence[str] = (),
         sometimes: Sequence[str] = (),
+        shared: bool = False,
         about: Mapping[str, About] | None = None,
         text: str = "",
     ) -> None:
         """`name`: in the OpenAPI document; by default that of the dataclass. `outside`: fields that are no members,
-        because the address of the request has them. `about`: of fields that do not say it themselves. `text`: the
-        description.
+        because the address of the request has them. `sometimes`: names of members. `shared`: other shapes refer to its
+        schema, which is that of a body, by its name; otherwise they have it in them. `about`: of fields that do not say
+        it themselves. `text`: the description.
         """
         self.name: Final = name or made.__name__
         self._made = made
         self._outside = outside
         self._sometimes = sometimes
+        self._shared = shared
         self._about: Final = about or {}
         self._text = text
 
@@ -76,7 +82,8 @@ class JsonShape(Generic[T]):
             about = _about(hints[field.name], self._about.get(field.name, NOTHING))
             name = about.name or camel_case(field.name)
             required = field.default is MISSING and field.default_factory is MISSING
-            found.append(_Member(field.name, name, member_path("", name), kind_of(hints[field.name], about), required))
+            kind, default = kind_of(hints[field.name], about), None if field.default is MISSING else field.default
+            found.append(_Member(field.name, name, member_path("", name), kind, required, default, about.shape))
         return found
 
     @cached_property
@@ -109,6 +116,12 @@ class JsonShape(Generic[T]):
         with prefix_errors(path, **self._renamed):
             return self._made(**outside, **found)
 
+    def read_list(self, value: object, path: str = "$") -> tuple[T, ...]:
+        """The values of a list of what was sent; raises as `read`."""
+        if not isinstance(value, list | tuple):
+            raise DecodeError(path, f"must be a list but is {kind_name(value)}")
+        return tuple(self.read(each, f"{path}[{index}]") for index, each in enumerate(value))
+
     def take(self, value: object, path: str = "$") -> T:
         """The value of an answer, perhaps of a later or earlier release: unknown members are passed over, and one with
         a default may be missing.
@@ -129,11 +142,12 @@ class JsonShape(Generic[T]):
         """The JSON of a value, with instants and enums as they are."""
         names, attributes, writers = self._writing
         found = dict(zip(names, [getattr(value, each) for each in attributes], strict=True))
-        for name, write in writers:
-            found[name] = write(found[name])
         for name in self._sometimes:
-            if found[name] is None:
+            if found[name] == self._by_name[name].default:
                 del found[name]
+        for name, write in writers:
+            if name in found:
+                found[name] = write(found[name])
         return found
 
     @cached_property
@@ -151,7 +165,7 @@ class JsonShape(Generic[T]):
             TypeError: no source has a field without a default.
         """
         found: dict[str, Any] = {}
-        for attribute, name, _, kind, required in self._members:
+        for attribute, name, _, kind, required, default, _ in self._members:
             value = own.get(attribute, _ABSENT)
             for source in sources if value is _ABSENT else ():
                 if (value := getattr(source, attribute, _ABSENT)) is not _ABSENT:
@@ -159,27 +173,40 @@ class JsonShape(Generic[T]):
             if value is _ABSENT:
                 if required:
                     raise TypeError(f"{self.name} needs {attribute}")
-                value = None
-            if type(value) not in _JSON:
-                value = plain(value)
-            if value is not None or name not in self._sometimes:
+                value = default
+            if name not in self._sometimes or value != default:
+                value = value if type(value) in _JSON else plain(value)
                 found[name] = value if kind.write is None else kind.write(value)
         return found
 
     @property
     def kind(self) -> Kind:
         """As a member of another shape."""
-        return Kind(self.read, self.take, self.write, self.body_schema(), self.answer_schema())
+        if self._shared:
+            return Kind(self.read, self.take, self._write_part, shapes.ref(self.name), shapes.ref(self.name))
+        return Kind(self.read, self.take, self._write_part, self.body_schema(), self.answer_schema())
+
+    def _write_part(self, value: T | dict[str, Any]) -> dict[str, Any]:
+        """As a member; what `answer_of` has made stays."""
+        return value if isinstance(value, dict) else self.write(value)
+
+    @property
+    def parts(self) -> Sequence[NamedSchema]:
+        """The schemas that its own name, with its own if it is shared."""
+        return [self.body] if self._shared else self._parts()
+
+    def _parts(self) -> Sequence[NamedSchema]:
+        return [part for each in self._members if each.shape is not None for part in each.shape.parts]
 
     @cached_property
     def body(self) -> NamedSchema:
         """The schema of what is sent."""
-        return NamedSchema(self.name, self.body_schema)
+        return NamedSchema(self.name, self.body_schema, self._parts)
 
     @cached_property
     def answer(self) -> NamedSchema:
         """The schema of an answer."""
-        return NamedSchema(self.name, self.answer_schema)
+        return NamedSchema(self.name, self.answer_schema, self._parts)
 
     def page(self, member: str, name: str = "") -> NamedSchema:
         """The schema of a page of answers in a member. `name`: by default its own and `Page`."""

@@ -273,11 +273,4 @@ ANSWERS: Final[Definitions] = {
         {"value": text("17"), "revision": integer(3)}, {"run": text("default.flights.weekly.1.1.r1")}
     ),
     "DeletedBookmark": answer({"name": any_text("watch.default.flights"), "deleted": boolean()}),
-    "Priority": answer(
-        {"id": SCHEDULE, "pool": any_text("nightly"), "priority": nullable({"type": "integer", "examples": [5]})}
-    ),
-    "NewPriority": {
-        **record({"priority": nullable(integer(5, least=-1000, most=1000))}, {"reason": text("urgent")}),
-        "required": ["priority"],
-    },
 }

@@ -14,7 +14,6 @@ import pytest
 from streamsched.codec import event as event_codec
 from streamsched.codec.backfills import request_from_json as backfill_from_json
 from streamsched.codec.cdap.schedule import from_json as cdap_from_json
-from streamsched.codec.grant import token_request_from_json
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json, submitted_schedule_from_json
@@ -22,6 +21,7 @@ from streamsched.codec.tasks.queue import policy_from_json
 from streamsched.codec.tasks.task import request_from_json as task_from_json
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.names import ScheduleRef
+from streamsched.wire.access import NEW_TOKEN
 from tests.support.described_answers import api_document, operations, valid
 
 DOCUMENT = api_document()
@@ -36,7 +36,7 @@ READERS: dict[str, Callable[[Any], object]] = {
     "NewBackfill": lambda body: backfill_from_json(ScheduleRef("default", "flights", "weekly"), "t", body),
     "QueuePolicy": lambda body: policy_from_json(Fields(body)),
     "NewTasks": lambda body: task_from_json(Fields(body), NOW),
-    "NewToken": token_request_from_json,
+    "NewToken": NEW_TOKEN.read,
     "AnyEvents": lambda body: event_codec.decode(orjson.dumps(body), fallback_id="x", fallback_time=NOW),
     "CloudEvent": lambda body: event_codec.decode(orjson.dumps(body), fallback_id="x", fallback_time=NOW),
     "CdapSchedule": lambda body: cdap_from_json(body, ScheduleRef("default", "flights", "weekly")),
