@@ -14,7 +14,6 @@ from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.schedules.schedule import Program
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.store.catalog.preferences import PreferenceRecord
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 from streamsched.store.catalog.versions import ScheduleVersion
 from streamsched.store.jobs.job_record import JobRecord
@@ -216,17 +215,6 @@ def run_view(run: RunRecord) -> dict[str, Any]:
         "muted": run.muted,
         "trace": run.trace,
         "metrics": None if run.metrics is None else run_metrics.to_json(run.metrics),
-    }
-
-
-def preference_view(preferences: PreferenceRecord) -> dict[str, Any]:
-    """The preferences of a namespace."""
-    return {
-        "namespace": preferences.namespace,
-        "deployed": preferences.deployed,
-        "arguments": dict(sorted(preferences.arguments.items())),
-        "reason": preferences.reason,
-        "changedAt": preferences.changed_at,
     }
 
 

@@ -72,9 +72,9 @@ def _kind(annotation: Any, about: About) -> Kind:
 
 
 def _nullable(found: Kind) -> Kind:
-    write, take = found.write, found.take
+    read, take, write = found.read, found.take, found.write
     return Kind(
-        found.read,
+        lambda value, path: None if value is None else read(value, path),
         lambda value, path: None if value is None else take(value, path),
         None if write is None else lambda value: None if value is None else write(value),
         found.body,

@@ -214,6 +214,15 @@ class JsonShape(Generic[T]):
         schema = shapes.answer({member: shapes.array(shapes.ref(self.name))}, {"next": after})
         return NamedSchema(name or f"{self.name}Page", schema, [self.answer])
 
+    def whole_list(self, member: str, name: str = "") -> NamedSchema:
+        """The schema of a list of answers that has all, in a member. `name`: by default its own and `List`."""
+        schema = shapes.answer({member: shapes.array(shapes.ref(self.name))})
+        return NamedSchema(name or f"{self.name}List", schema, [self.answer])
+
+    def with_members(self, name: str, **others: Schema) -> NamedSchema:
+        """The schema of an answer that has other members besides."""
+        return NamedSchema(name, lambda: shapes.extend(self.answer_schema(), shapes.answer(others)), self._parts)
+
     def changed(self, name: str, **others: Schema) -> NamedSchema:
         """The schema of a change: each member that is given is set, and null sets it to its default. `others`: members
         besides.

@@ -25,7 +25,6 @@ from streamsched.codec.schema.shapes import (
     record,
     ref,
     text,
-    texts,
 )
 
 _ONLY_SUBMITTED: Final = ("enabled", "onChange")
@@ -231,19 +230,6 @@ ANSWERS: Final[Definitions] = {
                 )
             ),
         }
-    ),
-    "Preferences": answer(
-        {
-            "namespace": any_text("default"),
-            "deployed": boolean(),
-            "arguments": texts("region", "EU"),
-            "reason": any_text("the new region"),
-            "changedAt": WHEN,
-        }
-    ),
-    "NewPreferences": record({"arguments": texts("region", "EU")}, {"reason": text("the new region")}),
-    "ChangedPreferences": record(
-        {"arguments": object_by_name(nullable(text("EU")), "region")}, {"reason": text("the new region")}
     ),
     "BookmarkPage": paged(
         "bookmarks", answer({"name": any_text("watch.default.flights"), "revision": integer(3), "changedAt": WHEN})

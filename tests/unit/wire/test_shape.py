@@ -51,6 +51,7 @@ class Whole:
     is_on: Annotated[bool, About(False, name="on")] = True
     parts: tuple[Part, ...] = ()
     arguments: Annotated[Mapping[str, str], About("2026-03-01", key="day")] | None = None
+    changes: Mapping[str, int | None] | None = None
     extra: Any = None
 
 
@@ -87,7 +88,12 @@ ANSWERED = jsonschema.Draft202012Validator(WHOLE.answer_schema())
         ({**LEAST, "parts": [{"size": 1, "noteText": "bad"}]}, "$.parts[0].noteText: must not be bad"),
         ({**LEAST, "parts": [{"size": 1, "b": 1}]}, "$.parts[0].b: unknown field (known: noteText, size)"),
         ({**LEAST, "arguments": {"the day": 1}}, "$.arguments['the day']: must be a text but is a number"),
-        ({**LEAST, "is_on": True}, "$.is_on: unknown field (known: arguments, colour, extra, limit, name, on, parts"),
+        ({**LEAST, "arguments": {"a": None}}, "$.arguments.a: must be a text but is null"),
+        ({**LEAST, "changes": {"a": None, "b": "1"}}, "$.changes.b: must be a whole number but is '1'"),
+        (
+            {**LEAST, "is_on": True},
+            "$.is_on: unknown field (known: arguments, changes, colour, extra, limit, name, on, parts",
+        ),
         ({**LEAST, "place": "x"}, "$.place: unknown field (known: arguments"),
     ],
 )
@@ -124,6 +130,7 @@ _WHOLES = st.builds(
     is_on=st.booleans(),
     parts=st.lists(st.builds(Part, size=st.integers(1, 9), note_text=st.just("x")), max_size=3).map(tuple),
     arguments=st.none() | st.dictionaries(_TEXTS, _TEXTS, max_size=3),
+    changes=st.none() | st.dictionaries(_TEXTS, st.none() | st.integers(0, 9), max_size=3),
     extra=st.none() | st.integers(),
 )
 
