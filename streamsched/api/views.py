@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
-from streamsched.codec.views import run_metrics
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.schedules.schedule import Program
@@ -17,7 +15,6 @@ from streamsched.launcher.whynot import WhyNot
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 from streamsched.store.catalog.versions import ScheduleVersion
 from streamsched.store.jobs.job_record import JobRecord
-from streamsched.store.runs.run_queries import RunRecord
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
@@ -183,38 +180,6 @@ def version_view(version: ScheduleVersion) -> dict[str, Any]:
         "at": version.at,
         "reason": version.reason,
         "definition": version.definition,
-    }
-
-
-def run_view(run: RunRecord) -> dict[str, Any]:
-    """A run."""
-    return {
-        "id": run.id,
-        "job": run.job,
-        "schedule": _text(run.schedule),
-        "program": str(run.program),
-        "attempt": run.attempt,
-        "arguments": dict(run.arguments),
-        "state": run.state,
-        "reason": run.reason,
-        "createdAt": run.created_at,
-        "startedAt": run.started_at,
-        "endedAt": run.ended_at,
-        "exitCode": run.exit_code,
-        "failure": run.failure,
-        "bundle": run.bundle,
-        "generation": run.generation,
-        "commits": run.commits,
-        "fence": run.fence,
-        "runner": run.runner,
-        "start": run.start,
-        "driver": None if run.driver is None else asdict(run.driver),
-        "heartbeatAt": run.heartbeat_at,
-        "logPath": run.log_path,
-        "rerunOf": run.rerun_of,
-        "muted": run.muted,
-        "trace": run.trace,
-        "metrics": None if run.metrics is None else run_metrics.to_json(run.metrics),
     }
 
 

@@ -101,7 +101,7 @@ def _integer(about: About) -> Kind:
 
     example = 1 if about.example is None else about.example
     schema = {**shapes.integer(example, least=least, most=most, about=about.text), **about.rules}
-    return Kind(read if bounded else _read_integer, _read_integer, None, schema, schema)
+    return Kind(read, read, None, schema, schema)
 
 
 def _number(about: About) -> Kind:
@@ -220,7 +220,7 @@ def _object(value: Any, about: About) -> Kind:
         return dict(values) if write is None else {name: write(item) for name, item in values.items()}
 
     body = shapes.object_by_name(each.body_or_null, key, about.text, **about.rules)
-    answer = shapes.object_by_name(each.answer_or_null, key, about.text, **about.rules)
+    answer = body if about.shape is None else shapes.object_by_name(each.answer_or_null, key, about.text, **about.rules)
     return Kind(reads(each.read), reads(each.take), write_all, body, answer)
 
 
@@ -285,6 +285,7 @@ _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
 _PARSED: Final[Mapping[Any, tuple[Callable[[str], Any], Write, Schema]]] = MappingProxyType(
     {
         timedelta: (parse_duration, duration_text, shapes.duration()),
+        DatasetRef: (DatasetRef.parse, str, shapes.text("default.flights")),
         ScheduleRef: (ScheduleRef.parse, str, shapes.text("default.flights.weekly")),
         ProgramRef: (ProgramRef.parse, str, shapes.text("default.flights.join")),
     }
