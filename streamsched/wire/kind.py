@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, Protocol
 
 from streamsched.codec.schema import shapes
 from streamsched.codec.schema.shapes import Schema
+from streamsched.domain.json_value import Json
 from streamsched.wire.named_schema import NamedSchema
 
 #: Makes the value of JSON at a path, or raises `InvalidError` with the path.
-Read = Callable[[object, str], Any]
+Read = Callable[[Json, str], Any]
 #: Makes JSON of a value.
 Write = Callable[[Any], object]
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-from streamsched.codec.json.reading import format_value, instant, kind, member_path
+from streamsched.codec.json.reading import format_value, instant, kind
 from streamsched.codec.schema import shapes
 from streamsched.codec.schema.shapes import Schema
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST, check_count
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
@@ -38,17 +38,14 @@ def kind_of(annotation: Any, about: About = NOTHING) -> Kind:
 
 def plain(value: Any) -> Any:
     """A value of the domain as an answer has it: names and durations as texts, sets as sorted lists."""
-    match value:
-        case timedelta():
-            return duration_text(value)
-        case AppRef() | ProgramRef() | ScheduleRef() | DatasetRef():
-            return str(value)
-        case frozenset():
-            return sorted(map(plain, value))
-        case list() | tuple():
-            return [plain(each) for each in value]
-        case _:
-            return value
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if isinstance(value, _NAMES):
+        return str(value)
+    if type(value) in _COLLECTIONS:
+        found = [plain(each) for each in value]
+        return sorted(found) if type(value) in _UNORDERED else found
+    return value
 
 
 def _kind(annotation: Any, about: About) -> Kind:
@@ -66,17 +63,27 @@ def _kind(annotation: Any, about: About) -> Kind:
         return _PLAIN[annotation](about)
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return _choice(annotation, about)
-    if about.shape is not None and is_dataclass(annotation):
+    if about.shape is not None:
         return about.shape.kind
     raise TypeError(f"nothing reads {annotation}")
 
 
 def _nullable(found: Kind) -> Kind:
-    read, take, write = found.read, found.take, found.write
+    write = found.write
+
+    def or_null(read: Read) -> Read:
+        def read_or_null(value: Json, path: str) -> Any:
+            return None if value is None else read(value, path)
+
+        return read_or_null
+
+    def write_or_null(value: Any) -> object:
+        return None if value is None or write is None else write(value)
+
     return Kind(
-        lambda value, path: None if value is None else read(value, path),
-        lambda value, path: None if value is None else take(value, path),
-        None if write is None else lambda value: None if value is None else write(value),
+        or_null(found.read),
+        or_null(found.take),
+        None if write is None else write_or_null,
         found.body,
         found.answer,
         nullable=True,
@@ -93,7 +100,7 @@ def _integer(about: About) -> Kind:
     least, most = 0 if about.least is None else about.least, MOST if about.most is None else about.most
     bounded = about.least is not None or about.most is not None
 
-    def read(value: object, path: str) -> int:
+    def read(value: Json, path: str) -> int:
         found = _read_integer(value, path)
         if bounded:
             check_count(found, path, least=least, most=most)
@@ -127,7 +134,7 @@ def _anything(about: About) -> Kind:
 def _parsed(parse: Callable[[str], Any], write: Write, body: Schema, about: About) -> Kind:
     """A type that is a text in JSON."""
 
-    def read(value: object, path: str) -> Any:
+    def read(value: Json, path: str) -> Any:
         text = read_text(value, path)
         try:
             return parse(text)
@@ -145,13 +152,13 @@ def _parsed(parse: Callable[[str], Any], write: Write, body: Schema, about: Abou
 def _choice(options: type[StrEnum], about: About) -> Kind:
     known = {option.value.casefold(): option for option in options}
 
-    def read(value: object, path: str) -> StrEnum:
+    def read(value: Json, path: str) -> StrEnum:
         found = known.get(read_text(value, path).casefold())
         if found is None:
             raise DecodeError(path, f"must be one of {', '.join(options)} but is {format_value(value)}")
         return found
 
-    def take(value: object, path: str) -> str:
+    def take(value: Json, path: str) -> str:
         text = read_text(value, path)
         return known.get(text.casefold(), text)
 
@@ -165,7 +172,7 @@ def _secret(about: About) -> Kind:
     """Where a secret is: `{"secret": "env:NAME"}`."""
     schema = shapes.record({"secret": shapes.text("env:HOOK_KEY")}, about=about.text or "A secret by reference.")
 
-    def read(value: object, path: str) -> Secret:
+    def read(value: Json, path: str) -> Secret:
         given = read_object(value, path)
         where = member_path(path, "secret")
         if given.get("secret") is None:
@@ -183,11 +190,11 @@ def _list(made: Any, item: Any, about: About) -> Kind:
     others = {name: value for name, value in about.rules.items() if name not in own}
     each = kind_of(item, About(about.example, least=about.least, most=about.most, shape=about.shape, **others))
     ordered = made is not frozenset
-    make: Callable[[list[Any]], Any] = tuple if ordered else frozenset
+    make: Callable[[list[Any]], Sequence[Any] | frozenset[Any]] = tuple[Any, ...] if ordered else frozenset[Any]
     write = each.write
 
     def reads(one: Read) -> Read:
-        def read(value: object, path: str) -> Any:
+        def read(value: Json, path: str) -> Any:
             if not isinstance(value, list | tuple):
                 raise DecodeError(path, f"must be a list but is {kind(value)}")
             return make([one(element, f"{path}[{index}]") for index, element in enumerate(value)])
@@ -211,7 +218,7 @@ def _object(value: Any, about: About) -> Kind:
     write = each.write
 
     def reads(one: Read) -> Read:
-        def read(found: object, path: str) -> Mapping[str, Any]:
+        def read(found: Json, path: str) -> Mapping[str, Any]:
             return {name: one(item, member_path(path, name)) for name, item in read_object(found, path).items()}
 
         return read
@@ -224,46 +231,46 @@ def _object(value: Any, about: About) -> Kind:
     return Kind(reads(each.read), reads(each.take), write_all, body, answer)
 
 
-def read_text(value: object, path: str) -> str:
+def read_text(value: Json, path: str) -> str:
     """A text; it may be empty. DecodeError: it is none."""
     if isinstance(value, str):
         return value
     raise DecodeError(path, f"must be a text but is {kind(value)}")
 
 
-def read_object(value: object, path: str) -> Mapping[str, Any]:
+def read_object(value: Json, path: str) -> Mapping[str, Json]:
     """A JSON object. DecodeError: it is none."""
     if isinstance(value, Mapping):
         return value
     raise DecodeError(path, f"must be an object but is {kind(value)}")
 
 
-def refuse_unknown(given: Mapping[str, Any], known: Sequence[str], path: str) -> None:
+def refuse_unknown(given: Mapping[str, Json], known: Sequence[str], path: str) -> None:
     """DecodeError: an object has another member than these."""
     for name in given:
         if name not in known:
             raise DecodeError(member_path(path, str(name)), f"unknown field (known: {', '.join(sorted(known))})")
 
 
-def _read_integer(value: object, path: str) -> int:
+def _read_integer(value: Json, path: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     raise DecodeError(path, f"must be a whole number but is {format_value(value)}")
 
 
-def _read_number(value: object, path: str) -> float:
+def _read_number(value: Json, path: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise DecodeError(path, f"must be a number but is {format_value(value)}")
 
 
-def _read_boolean(value: object, path: str) -> bool:
+def _read_boolean(value: Json, path: str) -> bool:
     if isinstance(value, bool):
         return value
     raise DecodeError(path, f"must be true or false but is {format_value(value)}")
 
 
-def _read_anything(value: object, _: str) -> object:
+def _read_anything(value: Json, _: str) -> Json:
     return value
 
 
@@ -271,6 +278,9 @@ def _write_secret(secret: Secret) -> dict[str, str]:
     return {"secret": secret.reference}
 
 
+_UNORDERED: Final = frozenset({frozenset})
+_COLLECTIONS: Final = _UNORDERED | {list, tuple}
+_NAMES: Final = (AppRef, DatasetRef, ProgramRef, ScheduleRef)
 _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
     {
         str: _text,

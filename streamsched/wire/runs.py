@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from streamsched.codec.events.native import dumps
 from streamsched.domain.errors import InvalidError
@@ -13,6 +13,7 @@ from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.jobs.run_commit import RunCommit
 from streamsched.domain.jobs.run_metrics import NUMBERS, RunMetrics
+from streamsched.domain.json_value import Json
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.provenance import ChainedRun, Provenance, RunOrigin
@@ -105,7 +106,7 @@ EXPLAINED_RUN: Final = JsonShape(ExplainedRun)
 KILL: Final = JsonShape(Kill)
 
 
-def stored_metrics(value: Mapping[str, Any] | None) -> RunMetrics | None:
+def stored_metrics(value: Json) -> RunMetrics | None:
     """Metrics that were stored, also by a release with other numbers; None when there is nothing readable."""
     try:
         return None if value is None else METRICS.take(value)
@@ -118,7 +119,7 @@ def stored_commit(commit: RunCommit) -> tuple[str, str]:
     return f"{commit.dataset} {commit.commit}", dumps(COMMIT.write(commit)).decode()
 
 
-def commits_of(stored: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+def commits_of(stored: Mapping[str, Json] | None) -> list[Mapping[str, Json]]:
     """The commits of a stored object, oldest first, as an answer has them."""
-    found = [each for each in (stored or {}).values() if isinstance(each, dict)]
+    found: list[Mapping[str, Json]] = [each for each in (stored or {}).values() if isinstance(each, dict)]
     return sorted(found, key=lambda each: (str(each.get("at")), str(each.get("commit"))))

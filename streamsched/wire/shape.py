@@ -10,10 +10,11 @@ from functools import cached_property
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 from streamsched.codec.json.reading import kind as kind_name
-from streamsched.codec.json.reading import member_path, prefix_errors
+from streamsched.codec.json.reading import prefix_errors
 from streamsched.codec.schema import shapes
 from streamsched.codec.schema.shapes import Schema
 from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import Json, member_path
 from streamsched.wire.about import NOTHING, About
 from streamsched.wire.kind import HasKind, Kind, Write
 from streamsched.wire.kinds import kind_of, plain, read_object, refuse_unknown
@@ -94,7 +95,7 @@ class JsonShape(Generic[T]):
     def _renamed(self) -> Mapping[str, str]:
         return {each.attribute: each.name for each in self._members if each.attribute != each.name}
 
-    def read(self, value: object, path: str = "$", **outside: Any) -> T:
+    def read(self, value: Json, path: str = "$", **outside: Any) -> T:
         """The value of what was sent. `outside`: the fields that are no members.
 
         Raises:
@@ -116,13 +117,13 @@ class JsonShape(Generic[T]):
         with prefix_errors(path, **self._renamed):
             return self._made(**outside, **found)
 
-    def read_list(self, value: object, path: str = "$") -> tuple[T, ...]:
+    def read_list(self, value: Json, path: str = "$") -> tuple[T, ...]:
         """The values of a list of what was sent; raises as `read`."""
         if not isinstance(value, list | tuple):
             raise DecodeError(path, f"must be a list but is {kind_name(value)}")
         return tuple(self.read(each, f"{path}[{index}]") for index, each in enumerate(value))
 
-    def take(self, value: object, path: str = "$") -> T:
+    def take(self, value: Json, path: str = "$") -> T:
         """The value of an answer, perhaps of a later or earlier release: unknown members are passed over, and one with
         a default may be missing.
 
@@ -186,9 +187,9 @@ class JsonShape(Generic[T]):
             return Kind(self.read, self.take, self._write_part, shapes.ref(self.name), shapes.ref(self.name))
         return Kind(self.read, self.take, self._write_part, self.body_schema(), self.answer_schema())
 
-    def _write_part(self, value: T | dict[str, Any]) -> dict[str, Any]:
+    def _write_part(self, value: Any) -> Any:
         """As a member; what `answer_of` has made stays."""
-        return value if isinstance(value, dict) else self.write(value)
+        return self.write(value) if isinstance(value, self._made) else value
 
     @property
     def parts(self) -> Sequence[NamedSchema]:
