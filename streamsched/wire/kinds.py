@@ -14,7 +14,7 @@ from streamsched.codec.schema.shapes import Schema
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST, check_count
-from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
+from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.wire.about import NOTHING, About
@@ -36,6 +36,10 @@ def kind_of(annotation: Any, about: About = NOTHING) -> Kind:
     return found._replace(body=about.schema, answer=about.schema)
 
 
+class _Several:
+    """Stands for the types of a union that `About.shape` knows."""
+
+
 def plain(value: Any) -> Any:
     """A value of the domain as an answer has it: names and durations as texts, sets as sorted lists."""
     if isinstance(value, timedelta):
@@ -51,8 +55,9 @@ def plain(value: Any) -> Any:
 def _kind(annotation: Any, about: About) -> Kind:
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
-        (only,) = (each for each in arguments if each is not NoneType)
-        return _nullable(kind_of(only, about))
+        kinds = [each for each in arguments if each is not NoneType]
+        found = kind_of(kinds[0] if len(kinds) == 1 else _Several, about)
+        return _nullable(found) if NoneType in arguments else found
     if origin in (tuple, frozenset, Sequence):
         return _list(origin, arguments[0], about)
     if origin is Mapping:
@@ -146,7 +151,8 @@ def _parsed(parse: Callable[[str], Any], write: Write, body: Schema, about: Abou
     examples = body["examples"] if about.example is None else [about.example]
     described = {"description": about.text} if about.text else {}
     sent = {**body, **about.rules, "examples": examples, **described}
-    return Kind(read, read, write, sent, shapes.any_text(examples[0], about.text))
+    answer = sent if write is duration_text else shapes.any_text(examples[0], about.text)
+    return Kind(read, read, write, sent, answer)
 
 
 def _choice(options: type[StrEnum], about: About) -> Kind:
@@ -202,7 +208,9 @@ def _list(made: Any, item: Any, about: About) -> Kind:
         return read
 
     def write_all(values: Any) -> list[Any]:
-        found = list(values) if write is None else [write(value) for value in values]
+        if write is None:
+            return plain(values)
+        found = [write(value) for value in values]
         return found if ordered else sorted(found)
 
     body = shapes.array(each.body_or_null, about.text, **rules)
@@ -280,7 +288,7 @@ def _write_secret(secret: Secret) -> dict[str, str]:
 
 _UNORDERED: Final = frozenset({frozenset})
 _COLLECTIONS: Final = _UNORDERED | {list, tuple}
-_NAMES: Final = (AppRef, DatasetRef, ProgramRef, ScheduleRef)
+_NAMES: Final = (AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef)
 _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
     {
         str: _text,
@@ -295,6 +303,7 @@ _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
 _PARSED: Final[Mapping[Any, tuple[Callable[[str], Any], Write, Schema]]] = MappingProxyType(
     {
         timedelta: (parse_duration, duration_text, shapes.duration()),
+        EventName: (EventName.parse, str, shapes.text("default.approved")),
         DatasetRef: (DatasetRef.parse, str, shapes.text("default.flights")),
         ScheduleRef: (ScheduleRef.parse, str, shapes.text("default.flights.weekly")),
         ProgramRef: (ProgramRef.parse, str, shapes.text("default.flights.join")),

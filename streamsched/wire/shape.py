@@ -57,16 +57,18 @@ class JsonShape(Generic[T]):
         outside: Sequence[str] = (),
         sometimes: Sequence[str] = (),
         shared: bool = False,
+        tag: str = "",
         about: Mapping[str, About] | None = None,
         text: str = "",
     ) -> None:
         """`name`: in the OpenAPI document; by default that of the dataclass. `outside`: fields that are no members,
         because the address of the request has them. `sometimes`: names of members. `shared`: other shapes refer to its
-        schema, which is that of a body, by its name; otherwise they have it in them. `about`: of fields that do not say
-        it themselves. `text`: the description.
+        schema, which is that of a body, by its name; otherwise they have it in them. `tag`: its member `type`, by which
+        a `JsonUnion` knows it. `about`: of fields that do not say it themselves. `text`: the description.
         """
         self.name: Final = name or made.__name__
-        self._made = made
+        self.made: Final = made
+        self.tag: Final = tag
         self._outside = outside
         self._sometimes = sometimes
         self._shared = shared
@@ -75,9 +77,9 @@ class JsonShape(Generic[T]):
 
     @cached_property
     def _members(self) -> Sequence[_Member]:
-        hints = get_type_hints(self._made, include_extras=True)
+        hints = get_type_hints(self.made, include_extras=True)
         found: list[_Member] = []
-        for field in fields(self._made):  # type: ignore[arg-type]
+        for field in fields(self.made):  # type: ignore[arg-type]
             if not field.init or field.name in self._outside:
                 continue
             about = _about(hints[field.name], self._about.get(field.name, NOTHING))
@@ -90,6 +92,10 @@ class JsonShape(Generic[T]):
     @cached_property
     def _by_name(self) -> Mapping[str, _Member]:
         return {each.name: each for each in self._members}
+
+    @cached_property
+    def _known(self) -> Sequence[str]:
+        return [*(["type"] if self.tag else []), *self._by_name]
 
     @cached_property
     def _renamed(self) -> Mapping[str, str]:
@@ -112,10 +118,10 @@ class JsonShape(Generic[T]):
                 found[each.attribute] = None
             elif each.required:
                 raise DecodeError(path + each.below, "is missing")
-        if given.keys() - self._by_name.keys():
-            refuse_unknown(given, list(self._by_name), path)
+        if len(given) > len(found):
+            refuse_unknown(given, self._known, path)
         with prefix_errors(path, **self._renamed):
-            return self._made(**outside, **found)
+            return self.made(**outside, **found)
 
     def read_list(self, value: Json, path: str = "$") -> tuple[T, ...]:
         """The values of a list of what was sent; raises as `read`."""
@@ -137,7 +143,7 @@ class JsonShape(Generic[T]):
                 found[each.attribute] = each.kind.take(given[each.name], path + each.below)
             elif each.required:
                 raise DecodeError(path + each.below, "is missing")
-        return self._made(**found)
+        return self.made(**found)
 
     def write(self, value: T) -> dict[str, Any]:
         """The JSON of a value, with instants and enums as they are."""
@@ -149,7 +155,7 @@ class JsonShape(Generic[T]):
         for name, write in writers:
             if name in found:
                 found[name] = write(found[name])
-        return found
+        return {"type": self.tag, **found} if self.tag else found
 
     @cached_property
     def _writing(self) -> tuple[Sequence[str], Sequence[str], Sequence[tuple[str, Write]]]:
@@ -176,8 +182,10 @@ class JsonShape(Generic[T]):
                     raise TypeError(f"{self.name} needs {attribute}")
                 value = default
             if name not in self._sometimes or value != default:
-                value = value if type(value) in _JSON else plain(value)
-                found[name] = value if kind.write is None else kind.write(value)
+                if kind.write is not None:
+                    found[name] = kind.write(value)
+                else:
+                    found[name] = value if type(value) in _JSON else plain(value)
         return found
 
     @property
@@ -189,7 +197,7 @@ class JsonShape(Generic[T]):
 
     def _write_part(self, value: Any) -> Any:
         """As a member; what `answer_of` has made stays."""
-        return self.write(value) if isinstance(value, self._made) else value
+        return self.write(value) if isinstance(value, self.made) else value
 
     @property
     def parts(self) -> Sequence[NamedSchema]:
@@ -224,6 +232,12 @@ class JsonShape(Generic[T]):
         """The schema of an answer that has other members besides."""
         return NamedSchema(name, lambda: shapes.extend(self.answer_schema(), shapes.answer(others)), self._parts)
 
+    def body_with(self, **others: tuple[Any, About]) -> NamedSchema:
+        """The schema of what is sent with other members that may be left out, each by its type."""
+        more = {name: kind_of(kind, about).body for name, (kind, about) in others.items()}
+        schema = shapes.record({}, more)
+        return NamedSchema(self.name, lambda: shapes.extend(self.body_schema(), schema), self._parts)
+
     def changed(self, name: str, **others: Schema) -> NamedSchema:
         """The schema of a change: each member that is given is set, and null sets it to its default. `others`: members
         besides.
@@ -235,7 +249,11 @@ class JsonShape(Generic[T]):
     def body_schema(self) -> Schema:
         required = {each.name: each.kind.body_or_null for each in self._members if each.required}
         optional = {each.name: each.kind.body for each in self._members if not each.required}
-        return shapes.record(required, optional, self._text)
+        return shapes.record({**self._type, **required}, optional, self._text)
+
+    @property
+    def _type(self) -> Mapping[str, Schema]:
+        return {"type": shapes.constant(self.tag)} if self.tag else {}
 
     def answer_schema(self) -> Schema:
         always = {each.name: each.kind.answer_or_null for each in self._members if each.name not in self._sometimes}

@@ -13,7 +13,6 @@ from streamsched.codec.schema.shapes import (
     array,
     boolean,
     choice,
-    constant,
     duration,
     extend,
     instant,
@@ -25,36 +24,11 @@ from streamsched.codec.schema.shapes import (
     record,
     ref,
     text,
-    texts,
 )
 from streamsched.domain.clock_judge import ClockFact
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.tasks.queue import TaskIdentity
 from streamsched.domain.tasks.task import OnExisting, TaskState
 
-_POLICY: Final = record(
-    {"target": ref("TaskTarget")},
-    {
-        "retry": ref("TaskRetry"),
-        "grace": duration("10s"),
-        "dedupe": duration("14d"),
-        "maxInFlight": integer(10, least=1, most=2**31 - 1),
-        "rate": number(5.0),
-        "burst": integer(10, least=1, most=2**31 - 1),
-        "identity": choice(TaskIdentity),
-        "ends": text("default.mailed", pattern=r"^([a-zA-Z0-9_]+\.)?[$a-zA-Z0-9_-]+$"),
-    },
-)
-_QUEUE: Final = answer(
-    {
-        "name": any_text("mail"),
-        **_POLICY["properties"],
-        "paused": boolean(example=False),
-        "tasks": integer(0),
-        "inFlight": integer(0),
-        "readyAt": WHEN,
-    }
-)
 _TASK: Final = answer(
     {
         "id": any_text("5f0c"),
@@ -119,26 +93,6 @@ _LETTER: Final = answer(
     {"cut": anything(None)},
 )
 OPERATING: Final[Definitions] = {
-    "TaskTarget": one_of(
-        record(
-            {"type": constant("http"), "url": text("https://example.org/mail")},
-            {"timeout": duration("30s"), "headers": texts("X-Team", "data")},
-        ),
-        record({"type": constant("publish"), "event": text("default.mailed")}),
-        record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": integer(5)}),
-        record({"type": constant("webhook")}),
-    ),
-    "TaskRetry": one_of(
-        record(
-            {"type": constant("backoff")},
-            {"retries": integer(100), "delay": duration("20s"), "longest": duration("2m"), "jitter": number(0.5)},
-        ),
-        record({"type": constant("period"), "period": duration("30s")}),
-        record({"type": constant("constant"), "interval": duration("1s")}, {"retries": integer(3)}),
-    ),
-    "QueuePolicy": extend(_POLICY, record({}, REASON)),
-    "Queue": _QUEUE,
-    "QueuePage": paged("queues", ref("Queue")),
     "NewTask": _NEW_TASK,
     "RegisteredTasks": answer(
         {
