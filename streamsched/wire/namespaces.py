@@ -38,7 +38,7 @@ class NewOwner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SharedName:
+class OwnedName:
     """The name of a group or a pool, and the namespace that owns it."""
 
     kind: Annotated[SharedKind, About(schema=choice((SharedKind.GROUP, SharedKind.POOL)))]
@@ -122,7 +122,7 @@ DECIDED: Final = NAMESPACE_GRANT.with_members(
     "DecidedNamespaceGrant", suspended=array(any_text("sales.flights.weekly"))
 )
 NEW_OWNER: Final = JsonShape(NewOwner)
-SHARED_NAME: Final = JsonShape(SharedName)
+SHARED_NAME: Final = JsonShape(OwnedName, "SharedName")
 PREFERENCES: Final = JsonShape(PreferencesState, "Preferences")
 NEW_PREFERENCES: Final = JsonShape(NewPreferences)
 CHANGED_PREFERENCES: Final = JsonShape(ChangedPreferences)
