@@ -22,7 +22,8 @@ import structlog
 from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError, describe_failure
 from streamsched.domain.events.event import Fact, namespace_of
 from streamsched.domain.quotas.event_level import HELD, LeaseRequest, wait_s
-from streamsched.domain.quotas.quota import Limits, Quota
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import Limits
 from streamsched.ports.clock import Clock
 from streamsched.ports.event_quotas import EventQuotas
 from streamsched.telemetry.metrics import Metrics

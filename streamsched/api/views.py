@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import datetime
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
-from streamsched.codec.views import run_metrics
-from streamsched.domain.constraints.load import STALE
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.schedules.schedule import Program
-from streamsched.domain.time.duration import duration_text
 from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
-from streamsched.store.catalog.preferences import PreferenceRecord
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 from streamsched.store.catalog.versions import ScheduleVersion
 from streamsched.store.jobs.job_record import JobRecord
-from streamsched.store.limits.clusters import ClusterRecord
-from streamsched.store.limits.groups import GroupRecord
-from streamsched.store.limits.pools import PoolRecord
-from streamsched.store.runs.run_queries import RunRecord
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
@@ -179,34 +168,6 @@ def why_not_view(explained: WhyNot) -> dict[str, Any]:
     }
 
 
-def group_view(group: GroupRecord) -> dict[str, Any]:
-    """A group: its limit and the runs that hold its slots."""
-    return {
-        "name": group.name,
-        "limit": group.occupancy.limit,
-        "taken": group.occupancy.taken,
-        "slots": [{"run": slot.run, "weight": slot.weight} for slot in group.occupancy.slots],
-        "waiting": group.waiting,
-        "changedAt": group.changed_at,
-    }
-
-
-def pool_view(pool: PoolRecord) -> dict[str, Any]:
-    """A pool. `age` is the waiting time that one point of priority is worth."""
-    return {
-        "name": pool.name,
-        "size": pool.places.limit,
-        "taken": pool.places.taken,
-        "runs": [slot.run for slot in pool.places.slots],
-        "waiting": pool.waiting,
-        "age": duration_text(pool.age),
-        "schedules": [
-            {"id": str(each.schedule), "priority": each.priority, "online": each.online} for each in pool.members
-        ],
-        "changedAt": pool.changed_at,
-    }
-
-
 def decision_view(entry: HistoryEntry) -> dict[str, Any]:
     """An entry of a schedule's history."""
     return {"at": entry.at, "action": entry.action, "reason": entry.reason, "detail": entry.detail}
@@ -219,85 +180,6 @@ def version_view(version: ScheduleVersion) -> dict[str, Any]:
         "at": version.at,
         "reason": version.reason,
         "definition": version.definition,
-    }
-
-
-def cluster_view(cluster: ClusterRecord, url: str | None, *, now: datetime) -> dict[str, Any]:
-    """A cluster. `probe` is the URL its load is read from, without user, password and query; null when this API has no
-    URL for it. `stale`: the last reading is too old to start runs on.
-    """
-    reading = cluster.reading
-    return {
-        "name": cluster.name,
-        "probe": None if url is None else _public(url),
-        "freeCores": reading and reading.free_cores,
-        "freeMemory": reading and reading.free_memory,
-        "running": reading and reading.running,
-        "readAt": cluster.at,
-        "stale": cluster.at is None or now - cluster.at > STALE,
-        "failed": cluster.failed,
-        "failingSince": cluster.failing,
-        "waiting": cluster.waiting,
-        "gates": [
-            {
-                "needs": str(each.load),
-                "open": each.gate.open,
-                "since": each.gate.since,
-                "started": each.gate.started,
-                "startsPerReading": each.load.starts,
-                "waiting": each.waiting,
-            }
-            for each in cluster.gates
-        ],
-    }
-
-
-def _public(url: str) -> str:
-    """The URL without user, password and query."""
-    parts = urlsplit(url)
-    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
-
-
-def run_view(run: RunRecord) -> dict[str, Any]:
-    """A run."""
-    return {
-        "id": run.id,
-        "job": run.job,
-        "schedule": _text(run.schedule),
-        "program": str(run.program),
-        "attempt": run.attempt,
-        "arguments": dict(run.arguments),
-        "state": run.state,
-        "reason": run.reason,
-        "createdAt": run.created_at,
-        "startedAt": run.started_at,
-        "endedAt": run.ended_at,
-        "exitCode": run.exit_code,
-        "failure": run.failure,
-        "bundle": run.bundle,
-        "generation": run.generation,
-        "commits": run.commits,
-        "fence": run.fence,
-        "runner": run.runner,
-        "start": run.start,
-        "driver": None if run.driver is None else asdict(run.driver),
-        "heartbeatAt": run.heartbeat_at,
-        "logPath": run.log_path,
-        "rerunOf": run.rerun_of,
-        "muted": run.muted,
-        "trace": run.trace,
-        "metrics": None if run.metrics is None else run_metrics.to_json(run.metrics),
-    }
-
-
-def preference_view(preferences: PreferenceRecord) -> dict[str, Any]:
-    """The preferences of a namespace."""
-    return {
-        "namespace": preferences.namespace,
-        "deployed": preferences.deployed,
-        "arguments": dict(sorted(preferences.arguments.items())),
-        "reason": preferences.reason,
-        "changedAt": preferences.changed_at,
     }
 
 

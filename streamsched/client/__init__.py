@@ -22,8 +22,8 @@ from streamsched.client.models import (
     JobReason,
     MadeJob,
     Run,
-    WebhookState,
 )
+from streamsched.wire.webhook_state import WebhookState
 
 __all__ = [
     "AcceptedEvents",

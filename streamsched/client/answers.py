@@ -9,7 +9,7 @@ from typing import Any, Final, TypeVar
 
 from streamsched.client.calls import ApiCall, Reply
 from streamsched.codec.problem import COME_BACK, error_from_json
-from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.errors import ConfigurationError, DecodeError, UnavailableError
 
 #: Seconds before each repetition of a request without an answer, or with one that says to come back.
 PAUSES: Final = (0.2, 0.8, 2.0, 5.0)
@@ -60,5 +60,5 @@ class Answer:
             raise error_from_json(self.status, data, url=url + call.path, etag=self.etag)
         try:
             return call.read(Reply(data, self.etag))
-        except (KeyError, TypeError, ValueError) as exc:
+        except (DecodeError, KeyError, TypeError, ValueError) as exc:
             raise ConfigurationError(f"{url}{call.path} answered what no API of streamsched does: {exc!r}") from exc

@@ -23,12 +23,12 @@ from streamsched.client.models import (
     JobReason,
     MadeJob,
     Run,
-    UsedQuota,
-    WebhookState,
 )
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
+from streamsched.wire.quotas import UsedQuota
+from streamsched.wire.webhook_state import WebhookState
 
 T = TypeVar("T")
 

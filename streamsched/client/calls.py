@@ -17,13 +17,13 @@ from streamsched.client.models import (
     JobReason,
     MadeJob,
     Run,
-    UsedQuota,
-    WebhookState,
 )
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
 from streamsched.domain.events.event import Event
+from streamsched.wire.quotas import NAMESPACE_QUOTAS, QUOTA, UsedQuota
+from streamsched.wire.webhook_state import CREATED, WebhookState
 
 T = TypeVar("T")
 
@@ -191,7 +191,7 @@ def change_backfill(ref: str, order: str, reason: str) -> ApiCall[Backfill]:
 
 def webhooks(namespace: str) -> ApiCall[Page[WebhookState]]:
     """Webhooks of a namespace by name, in pages."""
-    return _list_call(_path("namespaces", namespace, "webhooks"), "webhooks", WebhookState.read, ())
+    return _list_call(_path("namespaces", namespace, "webhooks"), "webhooks", CREATED.take, ())
 
 
 def webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
@@ -264,7 +264,7 @@ def _backfill(reply: Reply) -> Backfill:
 
 
 def _webhook(reply: Reply) -> WebhookState:
-    return WebhookState.read(reply.data)
+    return CREATED.take(reply.data)
 
 
 def _order(path: str, read: Callable[[Reply], T], **members: object) -> ApiCall[T]:
@@ -310,11 +310,8 @@ def _path(*parts: str) -> str:
 
 def quotas(namespace: str) -> ApiCall[Sequence[UsedQuota]]:
     """The quotas of a namespace that are set, with what is in use."""
-
-    def read(reply: Reply) -> Sequence[UsedQuota]:
-        return tuple(UsedQuota.read(each) for each in reply.data["quotas"])
-
-    return ApiCall(method="GET", path=_path("namespaces", namespace, "quotas"), read=read)
+    path = _path("namespaces", namespace, "quotas")
+    return ApiCall(method="GET", path=path, read=lambda reply: NAMESPACE_QUOTAS.take(reply.data).quotas)
 
 
 def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[UsedQuota]:
@@ -322,7 +319,7 @@ def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[Us
     return ApiCall(
         method="PUT",
         path=_path("namespaces", namespace, "quotas", quota),
-        read=lambda reply: UsedQuota.read(reply.data),
+        read=lambda reply: QUOTA.take(reply.data),
         content=json.dumps({"limit": limit, "reason": reason}).encode(),
         headers=_JSON,
     )
@@ -333,7 +330,7 @@ def unset_quota(namespace: str, quota: str, reason: str) -> ApiCall[UsedQuota]:
     return ApiCall(
         method="DELETE",
         path=_path("namespaces", namespace, "quotas", quota),
-        read=lambda reply: UsedQuota.read(reply.data),
+        read=lambda reply: QUOTA.take(reply.data),
         params=_params(reason=reason),
         repeatable=False,
     )

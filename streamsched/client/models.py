@@ -1,5 +1,6 @@
-"""What the client returns. `data` is the whole answer of the API as JSON; the attributes are its most used members,
-with names and times as Python's. Times are UTC.
+"""What the client returns, beside shapes of `streamsched.wire`, which have all members of an answer. Here `data` is the
+whole answer of the API as JSON; the attributes are its most used members, with names and times as Python's. Times are
+UTC.
 """
 
 from __future__ import annotations
@@ -151,55 +152,6 @@ class Backfill:
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> Self:
         return cls(data["id"], data["schedule"], data["state"], data["counts"], data)
-
-
-@dataclass(frozen=True, slots=True)
-class UsedQuota:
-    """A quota of a namespace. `used`: what is in use; None of `body_bytes` and `log_bytes`."""
-
-    namespace: str
-    quota: str
-    limit: int
-    used: float | None
-    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Self:
-        return cls(data["namespace"], data["quota"], data["limit"], data["used"], data)
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookState:
-    """A webhook.
-
-    Attributes:
-        url: without what follows `?`.
-        queued: changes that wait for its target.
-        error: of the last delivery that failed and waits for its next attempt; None: none does.
-        signing_secret: the generated one, in the answer of its creation only.
-    """
-
-    namespace: str
-    name: str
-    url: str
-    enabled: bool
-    queued: int
-    error: str | None
-    signing_secret: str | None = field(default=None, repr=False)
-    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Self:
-        return cls(
-            data["namespace"],
-            data["name"],
-            data["url"],
-            data["enabled"],
-            data["queued"],
-            data["error"],
-            data.get("signingSecret"),
-            {name: value for name, value in data.items() if name != "signingSecret"},
-        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,6 @@ from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.dapr.scope import DaprScope
 from streamsched.codec.dapr.stored import CONTENT_TYPE, job_from_bytes, job_to_bytes
 from streamsched.codec.json.reading import prefix_errors
-from streamsched.codec.tasks.task import options_from_json
 from streamsched.domain.errors import ConflictError, InvalidDefinitionError, InvalidError, NotFoundError
 from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
 from streamsched.domain.tasks.recurrence import next_ticks
@@ -26,6 +25,7 @@ from streamsched.ports.clock import Clock
 from streamsched.store.dapr.jobs import MOST_JOBS, DaprJobStore, JobTask
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
+from streamsched.wire.task_requests import options_from_json
 
 log = structlog.get_logger()
 

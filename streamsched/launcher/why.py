@@ -33,7 +33,7 @@ from streamsched.domain.decisions.namespace_quota import quota_verdict
 from streamsched.domain.decisions.room_for_processes import room_verdict
 from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.job import JobState, ReadyJob
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.domain.schedules.provenance import contributions_of
 from streamsched.domain.schedules.schedule import OnTimeout, Schedule
 from streamsched.domain.time.duration import duration_text

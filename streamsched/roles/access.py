@@ -10,12 +10,12 @@ import orjson
 from streamsched.access.authentication import Authentication, OpenAuthentication, TokenAuthentication
 from streamsched.access.issuing import create_token
 from streamsched.api.rendering import encoded
-from streamsched.codec.grant import token_request_from_json, token_to_json
 from streamsched.config import Settings
 from streamsched.domain.access.claims import ClaimRules
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.connections import Pool, temporary_pool
+from streamsched.wire.access import NEW_TOKEN, created_token_view
 
 if TYPE_CHECKING:  # cryptography, only when it is used
     from streamsched.access.code_flow import CodeFlow
@@ -64,6 +64,5 @@ async def create_token_directly(database_url: str, body: dict[str, Any], *, by: 
     """
     clock = SystemClock()
     async with temporary_pool(database_url) as pool:
-        request = token_request_from_json(body)
-        record, text = await create_token(TokenStore(pool), clock, request, by=by)
-        return orjson.loads(encoded({**token_to_json(record, clock.now()), "text": text}))
+        record, text = await create_token(TokenStore(pool), clock, NEW_TOKEN.read(body), by=by)
+        return orjson.loads(encoded(created_token_view(record, text, clock.now())))

@@ -13,7 +13,7 @@ from typing import Any, Final
 import orjson
 import structlog
 
-from streamsched.codec.views import run_metrics, trigger_context
+from streamsched.codec.views import trigger_context
 from streamsched.domain.events.event import LOG_TAIL
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState, file_name
@@ -23,6 +23,7 @@ from streamsched.process.files import write_atomically
 from streamsched.process.os_user import OsUser, give, private_folder
 from streamsched.spark.drivers.spark_submit import DriverPython
 from streamsched.spark.run_log import end_of
+from streamsched.wire.runs import METRICS, stored_metrics
 
 log = structlog.get_logger()
 
@@ -177,7 +178,7 @@ def write_note(files: RunFiles, ending: RunEnd) -> None:
                 "failure": ending.failure,
                 "log_tail": ending.log_tail,
                 "may_live": ending.may_live,
-                "metrics": None if ending.metrics is None else run_metrics.to_json(ending.metrics),
+                "metrics": None if ending.metrics is None else METRICS.write(ending.metrics),
             }
         ),
     )
@@ -192,7 +193,7 @@ def read_note(files: RunFiles) -> RunEnd | None:
     try:
         found = orjson.loads(files.note.read_bytes())
         at = datetime.fromisoformat(found["at"])
-        measured = run_metrics.stored_from_json(found.get("metrics"))
+        measured = stored_metrics(found.get("metrics"))
         failure = None if found.get("failure") is None else Failure(found["failure"])
         return RunEnd(
             RunState(found["state"]),

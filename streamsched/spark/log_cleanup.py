@@ -18,7 +18,8 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.quotas.quota import Limits, Quota
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import Limits
 from streamsched.emit.spooled_file import REFUSED
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever

@@ -28,8 +28,9 @@ from streamsched.domain.tasks.attempt import (
     StartedTask,
 )
 from streamsched.domain.tasks.queue import Target
+from streamsched.domain.webhooks.form import EventMode, WebhookFormat
 from streamsched.domain.webhooks.signature import secret_text, signature_headers, signing_key
-from streamsched.domain.webhooks.webhook import AT_ONCE, MAIL_QUEUE, EventMode, Webhook, WebhookFormat, webhook_of
+from streamsched.domain.webhooks.webhook import AT_ONCE, MAIL_QUEUE, Webhook, webhook_of
 from streamsched.ports.clock import Clock
 from streamsched.ports.webhook_targets import DeliveredWebhook, WebhookTargets
 from streamsched.process.http_client import HttpClient, PreparedRequest

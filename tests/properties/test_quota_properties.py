@@ -23,8 +23,8 @@ from streamsched.domain.quotas.event_level import (
     grant_lease,
     wait_s,
 )
+from streamsched.domain.quotas.limited import Quota
 from streamsched.domain.quotas.quota import (
-    Quota,
     QuotaGrowth,
     QuotaUse,
     accumulations,

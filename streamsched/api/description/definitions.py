@@ -25,7 +25,6 @@ from streamsched.codec.schema.shapes import (
     record,
     ref,
     text,
-    texts,
 )
 
 _ONLY_SUBMITTED: Final = ("enabled", "onChange")
@@ -232,19 +231,6 @@ ANSWERS: Final[Definitions] = {
             ),
         }
     ),
-    "Preferences": answer(
-        {
-            "namespace": any_text("default"),
-            "deployed": boolean(),
-            "arguments": texts("region", "EU"),
-            "reason": any_text("the new region"),
-            "changedAt": WHEN,
-        }
-    ),
-    "NewPreferences": record({"arguments": texts("region", "EU")}, {"reason": text("the new region")}),
-    "ChangedPreferences": record(
-        {"arguments": object_by_name(nullable(text("EU")), "region")}, {"reason": text("the new region")}
-    ),
     "BookmarkPage": paged(
         "bookmarks", answer({"name": any_text("watch.default.flights"), "revision": integer(3), "changedAt": WHEN})
     ),
@@ -273,11 +259,4 @@ ANSWERS: Final[Definitions] = {
         {"value": text("17"), "revision": integer(3)}, {"run": text("default.flights.weekly.1.1.r1")}
     ),
     "DeletedBookmark": answer({"name": any_text("watch.default.flights"), "deleted": boolean()}),
-    "Priority": answer(
-        {"id": SCHEDULE, "pool": any_text("nightly"), "priority": nullable({"type": "integer", "examples": [5]})}
-    ),
-    "NewPriority": {
-        **record({"priority": nullable(integer(5, least=-1000, most=1000))}, {"reason": text("urgent")}),
-        "required": ["priority"],
-    },
 }

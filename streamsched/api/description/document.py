@@ -20,18 +20,18 @@ from streamsched.api.description.expecting import EXPECTING
 from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
-from streamsched.api.description.sending import SENDING
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.preconditions import expected, tagged
 from streamsched.api.problems import CONTENT_TYPE
-from streamsched.api.routing.routes import ARCHIVE, JSON, VERSION, NamedSchema, Route
+from streamsched.api.routing.routes import ARCHIVE, JSON, VERSION, Route
 from streamsched.api.routing.table import ServedRoute
 from streamsched.codec import problem
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.events import EVENTS
 from streamsched.codec.schema.shapes import Definitions, Schema, array, extend, one_of, record, ref
+from streamsched.wire.named_schema import NamedSchema
 
 Document = dict[str, Any]
 
@@ -77,7 +77,6 @@ def schemas(routes: Iterable[Route] = ()) -> dict[str, Schema]:
         **OPERATING,
         **FOREIGN,
         **NEEDS,
-        **SENDING,
         **EXPECTING,
         "CloudEvents": array(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),
         "NewTasks": one_of(ref("NewTask"), array(ref("NewTask"), maxItems=1000)),

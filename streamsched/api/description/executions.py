@@ -25,10 +25,8 @@ from streamsched.codec.schema.shapes import (
     text,
     texts,
 )
-from streamsched.codec.views.run_metrics import NAMES as METRICS
 from streamsched.domain.backfills.backfill import BackfillState, ItemState
 from streamsched.domain.graph.node import NodeState
-from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 
@@ -70,78 +68,6 @@ _JOB: Final = answer(
             )
         ),
         "trace": _TRACE,
-    }
-)
-_METRICS: Final = answer(
-    {**{each: integer(0) for each in METRICS.values()}, "complete": boolean()}, about="Of a Spark run."
-)
-_DRIVER: Final = answer(
-    {
-        "id": any_text("driver-20260101120000-0000"),
-        "master": any_text("spark://there:7077"),
-        "logs": any_text("http://there:8081/logPage/?driverId=driver-20260101120000-0000&logType=stderr"),
-    },
-    about="Of a Spark program that runs in a cluster.",
-)
-_NUMBERS: Final = {name: integer(100) for name in ("partitions", "rows", "bytes")}
-_COMMIT: Final = answer({"dataset": any_text("default.flights"), "commit": any_text(), "at": instant(), **_NUMBERS})
-_RUN: Final = answer(
-    {
-        "id": RUN,
-        "job": nullable(JOB),
-        "schedule": nullable(SCHEDULE),
-        "program": PROGRAM,
-        "attempt": integer(1),
-        "arguments": texts(),
-        "state": choice(RunState),
-        "reason": MAYBE_TEXT,
-        "createdAt": instant(),
-        "startedAt": WHEN,
-        "endedAt": WHEN,
-        "exitCode": nullable({"type": "integer", "examples": [0]}),
-        "failure": nullable(choice(Failure)),
-        "bundle": MAYBE_TEXT,
-        "generation": nullable(integer(1)),
-        "commits": array(_COMMIT),
-        "fence": MAYBE_TEXT,
-        "runner": MAYBE_TEXT,
-        "start": MAYBE_TEXT,
-        "heartbeatAt": WHEN,
-        "logPath": MAYBE_TEXT,
-        "driver": nullable(_DRIVER),
-        "rerunOf": MAYBE_TEXT,
-        "muted": boolean(example=False),
-        "trace": _TRACE,
-        "metrics": nullable(_METRICS),
-    }
-)
-_PROVENANCE: Final = answer(
-    {
-        "origin": answer(
-            {
-                "kind": choice(("events", "submission", "rerun", "backfill", "node", "start")),
-                "text": any_text("7 events"),
-                "events": array(any_text()),
-                "rerunOf": MAYBE_TEXT,
-                "backfill": MAYBE_TEXT,
-                "item": nullable(integer(1)),
-            }
-        ),
-        "arguments": texts("day", "property of the schedule"),
-        "changedSince": array(any_text("program default.flights.join")),
-        "chain": array(
-            answer(
-                {
-                    "job": JOB,
-                    "run": nullable(RUN),
-                    "attempt": nullable(integer(1)),
-                    "state": _MAYBE_RUN,
-                    "rerunOf": MAYBE_TEXT,
-                    "startedAt": WHEN,
-                    "endedAt": WHEN,
-                }
-            )
-        ),
     }
 )
 _WHY: Final = answer(
@@ -257,10 +183,6 @@ EXECUTIONS: Final[Definitions] = {
     "Job": _JOB,
     "JobPage": paged("jobs", ref("Job")),
     "Why": _WHY,
-    "Run": _RUN,
-    "RunPage": paged("runs", ref("Run")),
-    "ExplainedRun": extend(_RUN, answer({"provenance": nullable(_PROVENANCE)})),
-    "Kill": record({}, {**REASON, "atOnce": boolean(example=False)}),
     "ProgramSubmission": record(
         {},
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, RUN, SCHEDULE, WHEN, paged
+from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, SCHEDULE, WHEN, paged
 from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
@@ -13,7 +13,6 @@ from streamsched.codec.schema.shapes import (
     array,
     boolean,
     choice,
-    constant,
     duration,
     extend,
     instant,
@@ -25,72 +24,11 @@ from streamsched.codec.schema.shapes import (
     record,
     ref,
     text,
-    texts,
 )
-from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.clock_judge import ClockFact
-from streamsched.domain.quotas.quota import Quota
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.tasks.queue import TaskIdentity
 from streamsched.domain.tasks.task import OnExisting, TaskState
 
-_SLOTS: Final = nullable({**integer(4), "maximum": 2**31 - 1})
-_GRANT: Final = {
-    "role": choice(AccessRole),
-}
-_GRANT_OPTIONS: Final = {
-    "namespace": text("sales", pattern=r"^([a-zA-Z0-9_]+|\*)$"),
-    "names": array(text("raw_*", minLength=1, maxLength=255)),
-    "shell": boolean(example=False),
-    "masters": array(text("spark://host:*", minLength=1, maxLength=255)),
-}
-_TOKEN: Final = answer(
-    {
-        "id": any_text("0a1b2c3d4e5f"),
-        "name": any_text("ci"),
-        "grants": array(ref("Grant")),
-        "createdAt": instant(),
-        "createdBy": any_text("token:admin"),
-        "expiresAt": WHEN,
-        "revokedAt": WHEN,
-        "revokedBy": MAYBE_TEXT,
-        "usedAt": WHEN,
-        "invalid": MAYBE_TEXT,
-    }
-)
-_QUOTA: Final = {
-    "namespace": any_text("sales"),
-    "quota": choice(Quota),
-    "limit": integer(1000),
-    "used": nullable(number(812.0)),
-    "ratio": nullable(number(0.812)),
-    "reason": any_text("the pilot"),
-    "changedAt": instant(),
-}
-_QUOTAS: Final = answer({"namespace": any_text("sales"), "quotas": array(answer(_QUOTA))})
-_POLICY: Final = record(
-    {"target": ref("TaskTarget")},
-    {
-        "retry": ref("TaskRetry"),
-        "grace": duration("10s"),
-        "dedupe": duration("14d"),
-        "maxInFlight": integer(10, least=1, most=2**31 - 1),
-        "rate": number(5.0),
-        "burst": integer(10, least=1, most=2**31 - 1),
-        "identity": choice(TaskIdentity),
-        "ends": text("default.mailed", pattern=r"^([a-zA-Z0-9_]+\.)?[$a-zA-Z0-9_-]+$"),
-    },
-)
-_QUEUE: Final = answer(
-    {
-        "name": any_text("mail"),
-        **_POLICY["properties"],
-        "paused": boolean(example=False),
-        "tasks": integer(0),
-        "inFlight": integer(0),
-        "readyAt": WHEN,
-    }
-)
 _TASK: Final = answer(
     {
         "id": any_text("5f0c"),
@@ -154,87 +92,7 @@ _LETTER: Final = answer(
     },
     {"cut": anything(None)},
 )
-_CLUSTER: Final = {
-    "name": any_text("main"),
-    "probe": MAYBE_TEXT,
-    "freeCores": nullable(integer(8)),
-    "freeMemory": nullable(integer(16_000_000_000)),
-    "running": nullable(integer(2)),
-    "readAt": WHEN,
-    "stale": boolean(example=False),
-    "failed": MAYBE_TEXT,
-    "failingSince": WHEN,
-    "waiting": integer(0),
-    "gates": array(
-        answer(
-            {
-                "needs": any_text("8 free cores of main"),
-                "open": boolean(),
-                "since": WHEN,
-                "started": integer(0),
-                "startsPerReading": integer(1),
-                "waiting": integer(0),
-            }
-        )
-    ),
-}
-
 OPERATING: Final[Definitions] = {
-    "Group": answer(
-        {
-            "name": any_text("warehouse"),
-            "limit": _SLOTS,
-            "taken": integer(1),
-            "slots": array(answer({"run": RUN, "weight": integer(1)})),
-            "waiting": integer(0),
-            "changedAt": WHEN,
-        }
-    ),
-    "GroupPage": paged("groups", ref("Group")),
-    "GroupLimit": record({"limit": _SLOTS}, REASON),
-    "Pool": answer(
-        {
-            "name": any_text("nightly"),
-            "size": _SLOTS,
-            "taken": integer(1),
-            "runs": array(RUN),
-            "waiting": integer(0),
-            "age": any_text("10m"),
-            "schedules": array(
-                answer(
-                    {"id": SCHEDULE, "priority": {"type": "integer", "examples": [0]}, "online": boolean(example=False)}
-                )
-            ),
-            "changedAt": WHEN,
-        }
-    ),
-    "PoolPage": paged("pools", ref("Pool")),
-    "PoolSize": record({"size": _SLOTS}, {"age": duration("10m"), **REASON}),
-    "Quota": answer(_QUOTA),
-    "NamespaceQuotas": _QUOTAS,
-    "QuotaPage": paged("namespaces", _QUOTAS),
-    "NewQuota": record({"limit": integer(1000)}, REASON),
-    "ClusterPage": paged("clusters", answer(_CLUSTER)),
-    "TaskTarget": one_of(
-        record(
-            {"type": constant("http"), "url": text("https://example.org/mail")},
-            {"timeout": duration("30s"), "headers": texts("X-Team", "data")},
-        ),
-        record({"type": constant("publish"), "event": text("default.mailed")}),
-        record({"type": constant("worker")}, {"timeout": duration("1m"), "maxLosses": integer(5)}),
-        record({"type": constant("webhook")}),
-    ),
-    "TaskRetry": one_of(
-        record(
-            {"type": constant("backoff")},
-            {"retries": integer(100), "delay": duration("20s"), "longest": duration("2m"), "jitter": number(0.5)},
-        ),
-        record({"type": constant("period"), "period": duration("30s")}),
-        record({"type": constant("constant"), "interval": duration("1s")}, {"retries": integer(3)}),
-    ),
-    "QueuePolicy": extend(_POLICY, record({}, REASON)),
-    "Queue": _QUEUE,
-    "QueuePage": paged("queues", ref("Queue")),
     "NewTask": _NEW_TASK,
     "RegisteredTasks": answer(
         {
@@ -287,15 +145,6 @@ OPERATING: Final[Definitions] = {
     ),
     "NewLanePartitions": record({"partitions": integer(32, least=1, most=256)}),
     "TaskOwners": answer({"owners": array(answer({"id": any_text("host-1"), "url": any_text("http://host:1234")}))}),
-    "Grant": record(_GRANT, _GRANT_OPTIONS, "A role in a namespace, or in all."),
-    "Caller": answer({"name": any_text("token:ci"), "grants": array(ref("Grant"))}),
-    "Token": _TOKEN,
-    "TokenPage": paged("tokens", ref("Token")),
-    "NewToken": record(
-        {"name": text("ci", minLength=1, maxLength=255), "grants": array(ref("Grant"), minItems=1, maxItems=100)},
-        {"expiresIn": duration("30d")},
-    ),
-    "CreatedToken": extend(_TOKEN, answer({"text": any_text("sst_…", "The token. It is shown only here.")})),
     "AuditPage": paged(
         "entries",
         answer(

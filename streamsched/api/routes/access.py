@@ -17,20 +17,20 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, ANYBODY
-from streamsched.codec.grant import grant_to_json, token_request_from_json, token_to_json
 from streamsched.domain.access.audit import AuditEntry, Intact
 from streamsched.domain.errors import InvalidError
+from streamsched.wire.access import CALLER, CREATED_TOKEN, NEW_TOKEN, TOKEN, created_token_view, token_view
 
 routes = Routes("/v1", "access")
 
 
-@routes.get("/caller", "Show who sends this request", may=ANYBODY, answers="Caller")
+@routes.get("/caller", "Show who sends this request", may=ANYBODY, answers=CALLER.answer)
 async def get_caller(caller: CallerDep) -> Response:
     """`{"name", "grants"}` of the token that the request has."""
-    return rendered({"name": caller.name, "grants": [grant_to_json(grant) for grant in caller.grants]})
+    return rendered(CALLER.write(caller))
 
 
-@routes.get("/tokens", "List tokens", may=ADMINISTER_ALL, answers="TokenPage")
+@routes.get("/tokens", "List tokens", may=ADMINISTER_ALL, answers=TOKEN.page("tokens"))
 async def list_tokens(tokens: TokensDep, clock: ClockDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name, with tokens that expired or were revoked. Secrets are not stored, so none is shown.
     `usedAt` is up to a minute late.
@@ -39,30 +39,35 @@ async def list_tokens(tokens: TokensDep, clock: ClockDep, after: After = "", lim
     found = await tokens.page(after=(name, last), limit=limit + 1)
     now = clock.now()
     return rendered(
-        page("tokens", found, limit, lambda token: token_to_json(token, now), lambda token: f"{token.name}/{token.id}")
+        page("tokens", found, limit, lambda token: token_view(token, now), lambda token: f"{token.name}/{token.id}")
     )
 
 
 @routes.post(
-    "/tokens", "Create a token", may=ADMINISTER_ALL, body="NewToken", answers={201: "CreatedToken"}, conflict=True
+    "/tokens",
+    "Create a token",
+    may=ADMINISTER_ALL,
+    body=NEW_TOKEN.body,
+    answers={201: CREATED_TOKEN.answer},
+    conflict=True,
 )
 async def post_token(body: BodyObject, caller: CallerDep, tokens: TokensDep, clock: ClockDep) -> Response:
     """Body: `{"name", "grants", "expiresIn"?}`; a grant is `{"role", "namespace"?, "names"?, "shell"?, "masters"?}`.
     The role is `viewer`, `emitter`, `operator`, `developer` or `admin`; without a `namespace` it holds in all. Responds
     201 with the token and its `text`, which is shown only here. 409 when a token of this name is in use.
     """
-    record, text = await create_token(tokens, clock, token_request_from_json(body), by=caller.name)
-    return rendered({**token_to_json(record, clock.now()), "text": text}, status=HTTPStatus.CREATED)
+    record, text = await create_token(tokens, clock, NEW_TOKEN.read(body), by=caller.name)
+    return rendered(created_token_view(record, text, clock.now()), status=HTTPStatus.CREATED)
 
 
-@routes.order("/tokens/{token}/revoke", "Revoke a token", may=ADMINISTER_ALL, answers="Token")
+@routes.order("/tokens/{token}/revoke", "Revoke a token", may=ADMINISTER_ALL, answers=TOKEN.answer)
 async def revoke_token(token: str, body: BodyObject, caller: CallerDep, tokens: TokensDep, clock: ClockDep) -> Response:
     """Revokes a token by its id, or by its name while it is in use. Requests with it are refused within a second by all
     API processes.
     """
     reason_of(body)
     record = await tokens.revoke(token, by=caller.name, now=clock.now())
-    return rendered(token_to_json(record, clock.now()))
+    return rendered(token_view(record, clock.now()))
 
 
 @routes.get("/audit", "List the audit", may=ADMINISTER_ALL, answers="AuditPage")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 from starlette.responses import PlainTextResponse, Response
 
@@ -16,16 +17,15 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import PLAIN, Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
-from streamsched.api.views import run_view
 from streamsched.codec.events.native import dumps
-from streamsched.codec.json.reading import Fields
-from streamsched.codec.views import provenance, run_metrics
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.schedules.provenance import Provenance
 from streamsched.ports.runs import StopRequest
 from streamsched.spark.run_log import read_end, read_part
 from streamsched.store.runs.run_queries import RunQueries, RunRecord
+from streamsched.wire.runs import EXPLAINED_RUN, KILL, METRICS, RUN
 
 routes = Routes("/v1/runs", "runs")
 
@@ -33,7 +33,7 @@ routes = Routes("/v1/runs", "runs")
 _MOST_BYTES = 4 * 1024 * 1024
 
 
-@routes.get("", "List runs", may=VIEW_LIST, answers="RunPage")
+@routes.get("", "List runs", may=VIEW_LIST, answers=RUN.page("runs"))
 async def list_runs(
     runs: RunsDep,
     *,
@@ -51,10 +51,10 @@ async def list_runs(
     found = await runs.list_recent(
         program=ref, app=owner, namespace=namespace, states=state or (), limit=limit + 1, before=before
     )
-    return rendered(page("runs", found, limit, run_view, lambda run: moment_cursor(run.created_at, run.id)))
+    return rendered(page("runs", found, limit, RUN.answer_of, lambda run: moment_cursor(run.created_at, run.id)))
 
 
-@routes.get("/{run}", "Get a run", may=VIEW, answers="ExplainedRun")
+@routes.get("/{run}", "Get a run", may=VIEW, answers=EXPLAINED_RUN.answer)
 async def get_run(run: str, runs: RunsDep) -> Response:
     """The run with its state, arguments, times and exit code. `metrics`, of a Spark run: stages, tasks, executors,
     bytes and rows, as they were a few seconds ago, or at its end; `complete` when they are final. Null without any.
@@ -63,15 +63,16 @@ async def get_run(run: str, runs: RunsDep) -> Response:
     `arguments`, worked out from the definitions and preferences as they are now (`changedSince` names those that were
     changed after the run was made), and the `chain` of attempts and reruns, at most 100. Null when it cannot be read.
     """
-    return rendered({**run_view(await runs.get(run)), "provenance": await _provenance(run, runs)})
+    return rendered(EXPLAINED_RUN.answer_of(await runs.get(run), provenance=await _provenance(run, runs)))
 
 
-async def _provenance(run: str, runs: RunQueries) -> dict[str, Any] | None:
-    """None when a definition cannot be read: the run is shown without."""
+async def _provenance(run: str, runs: RunQueries) -> Provenance | None:
+    """Without a chain of one run. None when a definition cannot be read: the run is shown without."""
     try:
-        return provenance.to_json(await runs.provenance(run))
+        found = await runs.provenance(run)
     except InvalidError:
         return None
+    return found if len(found.chain) > 1 else replace(found, chain=())
 
 
 @routes.get("/{run}/logs", "Get the log of a run", may=VIEW, answers="AnyText", media=(PLAIN,))
@@ -96,7 +97,7 @@ async def get_logs(
     content, end = await read_log(record, tail=tail, offset=offset)
     headers = {"Streamsched-Log-Offset": str(end), "Streamsched-Run-State": record.state}
     if record.metrics is not None:
-        headers["Streamsched-Run-Metrics"] = dumps(run_metrics.to_json(record.metrics)).decode()
+        headers["Streamsched-Run-Metrics"] = dumps(METRICS.write(record.metrics)).decode()
     return PlainTextResponse(content if offset is not None else content.decode(errors="replace"), headers=headers)
 
 
@@ -115,16 +116,15 @@ async def read_log(record: RunRecord, *, tail: int, offset: int | None = None) -
         raise NotFoundError("log of run", f"{record.id} ({record.log_path}: {exc.strerror})") from exc
 
 
-@routes.order("/{run}/kill", "Kill a run", may=OPERATE, body="Kill", answers={202: "Run"})
+@routes.order("/{run}/kill", "Kill a run", may=OPERATE, body=KILL.body, answers={202: RUN.answer})
 async def kill_run(run: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -> Response:
     """Requests the end of the run and responds 202; the state of the run shows when it has ended. With `atOnce` the
     process is killed without time to clean up. `reason` (optional) is stored in the history.
     """
-    fields = Fields(body)
-    stop = StopRequest(fields.optional_text("reason") or "killed by hand", fields.optional_boolean("atOnce") or False)
-    fields.check_all_read()
+    wanted = KILL.read(body)
+    stop = StopRequest(wanted.reason or "killed by hand", wanted.at_once)
     await runs.stop(run, stop, now=clock.now())
-    return rendered(run_view(await runs.get(run)), status=HTTPStatus.ACCEPTED)
+    return rendered(RUN.answer_of(await runs.get(run)), status=HTTPStatus.ACCEPTED)
 
 
 def _read(path: Path, lines: int, offset: int | None) -> tuple[bytes, int]:

@@ -28,7 +28,6 @@ from streamsched.api.paging import After, Limit, page
 from streamsched.api.plan_views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.needs.grants import grant_view
 from streamsched.api.routes.verdicts import total_view
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -52,6 +51,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import add_duration
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.launcher.whynot import explain_no_run
+from streamsched.wire.namespaces import NAMESPACE_GRANT
 
 routes = Routes("/v1/schedules", "schedules")
 
@@ -110,7 +110,7 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
     ref = ScheduleRef.parse(schedule)
     status = await catalog.reader.schedule(ref)
     totals = [total_view(total) for total in await services.events.traces.totals(ref)]
-    used = [grant_view(each) for each in await services.grant_desk.grants_used_by(status.record.definition)]
+    used = [NAMESPACE_GRANT.write(each) for each in await services.grant_desk.grants_used_by(status.record.definition)]
     shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
     return tagged(shown, str(status.record.generation))
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Required, TypedDict, TypeVar, Unpack
 
 from streamsched.api.bounds.request_limits import ORDINARY, RequestLimit
 from streamsched.api.routing.rules import Rule, Unruled
-from streamsched.codec.schema.shapes import Schema
+from streamsched.wire.named_schema import NamedSchema
 
 JSON: Final = "application/json"
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -31,14 +31,6 @@ _CONVERTER: Final = re.compile(r"\{(\w+):\w+\}")
 VERSION: Final = "/versions/{version}"
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True, slots=True)
-class NamedSchema:
-    """A named schema that is written where it is used."""
-
-    name: str
-    schema: Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +105,9 @@ class Route:
     def shapes(self) -> Iterator[NamedSchema]:
         """The schemas that are written here."""
         bodies = self.body.by_media.values() if self.body else ()
-        yield from (each for each in (*bodies, *self.answers.values()) if isinstance(each, NamedSchema))
+        for each in (*bodies, *self.answers.values()):
+            if isinstance(each, NamedSchema):
+                yield from each.all
 
 
 class Said(TypedDict, total=False):

@@ -13,7 +13,8 @@ from streamsched.domain.decisions.admission import ConstraintVerdict, Satisfied,
 from streamsched.domain.decisions.decision import Admit, Decision, DueJob, wait_beside_constraints
 from streamsched.domain.decisions.names_in_reasons import names_text
 from streamsched.domain.decisions.resources import Resources
-from streamsched.domain.quotas.quota import Quota, slots_name
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import slots_name
 
 
 def quota_verdict(namespace: str, resources: Resources) -> ConstraintVerdict | None:

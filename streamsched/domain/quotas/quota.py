@@ -17,29 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
 from streamsched.domain.errors import QuotaExceededError
 from streamsched.domain.limits import MOST, MOST_SLOTS, check_count
+from streamsched.domain.quotas.limited import Quota
 from streamsched.domain.revision import digest
 from streamsched.domain.triggers.correlation import Per
 from streamsched.domain.triggers.trigger import Trigger, children
-
-
-class Quota(StrEnum):
-    """What is limited."""
-
-    SCHEDULES = "schedules"
-    ACCUMULATIONS = "accumulations"
-    RUNS = "runs"
-    EVENTS = "events_per_second"
-    BODY = "body_bytes"
-    NAMES = "shared_names"
-    WEBHOOKS = "webhooks"
-    LOGS = "log_bytes"
-
 
 #: The largest limit of each. Runs are slots of a group.
 _MOST: Final[Mapping[Quota, int]] = MappingProxyType(

@@ -86,7 +86,7 @@ class ConstantRetry:
     """
 
     interval: timedelta
-    retries: int | None
+    retries: int | None = None
 
     def __post_init__(self) -> None:
         check_duration(self.interval, "$.interval", zero=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import timedelta
-from enum import StrEnum
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -16,6 +15,7 @@ from streamsched.domain.programs.secret import Secret
 from streamsched.domain.tasks.queue import LONGEST_WEBHOOK, HttpTarget, QueuePolicy, WebhookTarget
 from streamsched.domain.tasks.task_retry import BackoffRetry
 from streamsched.domain.webhooks.change import FAILURE, GROUPS, OTHERS, RECOVERY, STATES, WorkLine, changes_of
+from streamsched.domain.webhooks.form import EventMode, WebhookFormat
 
 #: The most webhooks of an installation: each has a queue of tasks, and a target that hangs holds `AT_ONCE` deliveries.
 MOST_WEBHOOKS: Final = 100
@@ -41,28 +41,13 @@ MAIL_QUEUE: Final = f"{_PREFIX}mail"
 _MOST_NAMES: Final = 100
 
 
-class WebhookFormat(StrEnum):
-    """What a webhook is sent: each change as a CloudEvent, or messages for people, as Slack or Teams read them."""
-
-    CLOUDEVENTS = "cloudevents"
-    SLACK = "slack"
-    TEAMS = "teams"
-
-
-class EventMode(StrEnum):
-    """How a CloudEvent is sent: as one JSON object, or its attributes as headers and its data as body."""
-
-    STRUCTURED = "structured"
-    BINARY = "binary"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Webhook:
     """The definition of a webhook.
 
     Attributes:
         changes: those that are sent, such as `run.failed`; `run.*` and `job.*` are all of runs and of jobs, `failure`
-            and `recovery` what people are notified of.
+            and `recovery` what people are notified of. Empty: all, and of one for people `failure`.
         schedules, programs: only changes of jobs and runs of these; empty: of all.
         secret: reference to the signing secret; None: a generated one.
         timeout: for an answer.
@@ -71,7 +56,7 @@ class Webhook:
     namespace: str
     name: str
     url: str
-    changes: frozenset[str] = frozenset(GROUPS)
+    changes: frozenset[str] = frozenset()
     schedules: frozenset[ScheduleRef] = frozenset()
     programs: frozenset[ProgramRef] = frozenset()
     secret: Secret | None = None
@@ -92,7 +77,8 @@ class Webhook:
             raise InvalidDefinitionError("$.url", "must have no user name, password or fragment")
         check_duration(self.timeout, "$.timeout", longest=LONGEST_WEBHOOK)
         if not self.changes:
-            raise InvalidDefinitionError("$.changes", "must name a change, such as run.failed or run.*")
+            usual = {FAILURE} if self.is_for_people else GROUPS
+            object.__setattr__(self, "changes", frozenset(usual))
         for each in sorted(self.changes - {FAILURE, RECOVERY}):
             if not changes_of(each):
                 known = ", ".join((FAILURE, RECOVERY, *GROUPS, *STATES, *OTHERS.values()))

@@ -19,7 +19,8 @@ from streamsched.domain.quotas.event_level import (
     LeaseRequest,
     grant_lease,
 )
-from streamsched.domain.quotas.quota import Limits, Quota, QuotaGrowth, QuotaUse
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import Limits, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected, digest
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.quota_counts import check, uses

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import asyncpg
 
-from streamsched.codec.grant import grant_to_json, grants_from_json
 from streamsched.domain.access.token import SECRET_BYTES, TokenRecord
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
+from streamsched.wire.access import GRANT
 
 _SQL: Final = queries("access/tokens")
 
@@ -43,7 +43,7 @@ class _Token(NamedTuple):
         return TokenRecord(
             id=self.id,
             name=self.name,
-            grants=grants_from_json(self.grants),
+            grants=GRANT.read_list(self.grants, "$.grants"),
             created_at=self.created_at,
             created_by=self.created_by,
             expires_at=self.expires_at,
@@ -76,7 +76,7 @@ class TokenStore:
         Raises:
             ConflictError: one with this name exists that is not revoked.
         """
-        grants = [grant_to_json(grant) for grant in record.grants]
+        grants = [GRANT.write(grant) for grant in record.grants]
         values = (record.id, record.name, digest, grants, record.created_at, record.created_by, record.expires_at)
         with translate_errors():
             try:

@@ -22,7 +22,7 @@ from streamsched.domain.access.references import (
 )
 from streamsched.domain.errors import ConflictError, ForbiddenError, NotFoundError
 from streamsched.domain.history import HistoryEntry
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.store.catalog.history import record, record_all
 from streamsched.store.catalog.quota_counts import check_number
 from streamsched.store.catalog.records import Action, ScheduleChange

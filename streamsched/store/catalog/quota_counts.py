@@ -8,7 +8,8 @@ from typing import Final, NamedTuple
 
 from streamsched.domain.errors import QuotaExceededError
 from streamsched.domain.quotas.event_level import HELD
-from streamsched.domain.quotas.quota import DEFAULTS, Quota, QuotaGrowth, QuotaUse, check_growth, growth
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import DEFAULTS, QuotaGrowth, QuotaUse, check_growth, growth
 from streamsched.domain.triggers.correlation import AT_MOST
 from streamsched.store.catalog.records import ScheduleChange
 from streamsched.store.connections import Connection, Executor

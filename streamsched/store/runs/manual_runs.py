@@ -17,7 +17,7 @@ from streamsched.domain.errors import ConflictError, QuotaExceededError
 from streamsched.domain.jobs.job import ScheduleKey
 from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.domain.quotas.quota import slots_name as quota_slots
 from streamsched.domain.schedules.preferences import with_preferences
 from streamsched.domain.schedules.schedule import Schedule

@@ -7,11 +7,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from streamsched.codec.views import run_commits
 from streamsched.domain.jobs.run import job_of
 from streamsched.domain.jobs.run_commit import MOST_COMMITS, RunCommit
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import queries
+from streamsched.wire.runs import stored_commit
 
 _SQL: Final = queries("runs/run_commits")
 
@@ -29,6 +29,6 @@ class RunCommitStore:
             UnavailableError: PostgreSQL is unavailable.
         """
         runs = [each.run for each in commits]
-        names, said = zip(*map(run_commits.stored_member, commits), strict=True)
+        names, said = zip(*map(stored_commit, commits), strict=True)
         with translate_errors():
             await self._pool.execute(_SQL["add"], runs, [job_of(run) for run in runs], names, MOST_COMMITS, said)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from streamsched.codec.views import run_commits, run_metrics
 from streamsched.codec.views.trace import trace_of
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.failure import Failure, failure_of
@@ -26,6 +25,7 @@ from streamsched.store.runs.provenance import provenance_of
 from streamsched.store.runs.rows import SQL
 from streamsched.store.runs.run_store import driver_of
 from streamsched.store.sql import Select
+from streamsched.wire.runs import commits_of, stored_metrics
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class RunRecord:
     run whose driver is in a cluster. `trace`: the id of its trace; only of a single run, and None without one.
     `failure`: its class, of a run that failed. `bundle`: the digest of the files its program ran with, if they were
     deployed; `generation`: the version of its schedule; only of a single run, and None without one. `commits`: what it
-    has committed, as `codec.views.run_commits` shows it; only of a single run. `fence`: whether a run that was given up
+    has committed, as an answer has it; only of a single run. `fence`: whether a run that was given up
     may still commit; None of others.
     """
 
@@ -214,11 +214,11 @@ def _record(row: _RunRow) -> RunRecord:
         "program": ProgramRef.parse(row.program),
         "arguments": row.arguments if isinstance(row.arguments, dict) else {},  # a row may hold anything; it is shown
         "state": RunState(row.state),
-        "metrics": run_metrics.stored_from_json(row.metrics),
+        "metrics": stored_metrics(row.metrics),
         "driver": driver_of(row.driver),
         "trace": None if row.traced is None else _trace(row),
         "failure": _failure(row),
-        "commits": run_commits.commit_views(row.commits),
+        "commits": commits_of(row.commits),
     }
     return RunRecord(**fields)
 

@@ -10,7 +10,6 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.codec.records import launch
 from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
-from streamsched.codec.views import run_metrics
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.jobs.failure import failure_of
 from streamsched.domain.jobs.job import JobFact, ReadyJob
@@ -27,6 +26,7 @@ from streamsched.store.runs import attempts, deadlines, fences
 from streamsched.store.runs.ending import announce, cancel_pending, current_schedule, end, lock_run, move_job
 from streamsched.store.runs.rows import RUN, SQL, LockedSchedule, StoredRun
 from streamsched.store.sql import Select
+from streamsched.wire.runs import METRICS
 
 #: The run's transition for the state of a `RunEnd`.
 FACTS: Final[Mapping[RunState, RunFact]] = MappingProxyType(
@@ -137,7 +137,7 @@ class PostgresRunStore:
         """Stores a heartbeat and the metrics, if any; returns a requested stop. ConflictError: the run is no longer
         this runner's.
         """
-        measured = None if metrics is None else run_metrics.to_json(metrics)
+        measured = None if metrics is None else METRICS.write(metrics)
         with translate_errors():
             row = await _BEAT.fetchrow(self._pool, run, runner, now, measured)
         if row is None:
@@ -154,7 +154,7 @@ class PostgresRunStore:
                 if ending.exit_code is not None and await _start(connection, row, row.runner, ending.at, ending.start):
                     row = row._replace(state=RunState.RUNNING)  # it ended before its start was stored
                 if ending.metrics is not None:
-                    await connection.execute(SQL["measure"], run, run_metrics.to_json(ending.metrics))
+                    await connection.execute(SQL["measure"], run, METRICS.write(ending.metrics))
                 fact, code = FACTS[ending.state], ending.exit_code
                 failure = failure_of(ending.state, code, ending.failure, overdue=row.stop_requested == OVERDUE)
                 done = await attempts.check_commits(connection, row, failure)

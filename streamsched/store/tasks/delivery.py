@@ -11,7 +11,6 @@ import orjson
 import structlog
 
 from streamsched.codec import event as event_codec
-from streamsched.codec.tasks.task import options_from_json
 from streamsched.domain.constraints.pace import BucketLevel
 from streamsched.domain.errors import InvalidError, storable_text
 from streamsched.domain.events.event import Event
@@ -36,6 +35,7 @@ from streamsched.store.catalog import outbox
 from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
 from streamsched.store.tasks.queues import QueueVersion
+from streamsched.wire.task_requests import options_from_json
 
 log = structlog.get_logger()
 

@@ -10,13 +10,12 @@ from typing import Any, Final, NamedTuple
 import orjson
 import structlog
 
-from streamsched.codec.json.reading import Fields
-from streamsched.codec.tasks.queue import policy_from_json, policy_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.names import check_queue_name
 from streamsched.domain.tasks.queue import MOST_QUEUES, QueuePolicy, TaskQueue
 from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, fetch_value, queries
+from streamsched.wire.queues import POLICY
 
 log = structlog.get_logger()
 
@@ -156,7 +155,7 @@ async def open_queue(connection: Connection, name: str, policy: QueuePolicy, now
 
 
 async def _store(connection: Connection, name: str, policy: QueuePolicy, now: datetime) -> None:
-    content = orjson.dumps(policy_to_json(policy)).decode()
+    content = orjson.dumps(POLICY.write(policy)).decode()
     await connection.execute(_SQL["set"], name, content, policy.dedupe, now)
     await connection.execute(_SQL["notify"])
 
@@ -175,7 +174,7 @@ async def stored_queue(executor: Executor, name: str) -> QueueVersion:
 
 
 def _queue(row: _QueueRow) -> QueueVersion:
-    policy = policy_from_json(Fields(row.policy, "$.policy"))
+    policy = POLICY.read(row.policy, "$.policy")
     return QueueVersion(TaskQueue(row.name, policy, row.paused), row.version)
 
 

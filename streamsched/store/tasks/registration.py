@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 import orjson
 
 from streamsched.codec.json.reading import prefix_errors
-from streamsched.codec.tasks.task import options_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import add_duration
 from streamsched.domain.tasks.identity import TaskLane
@@ -20,6 +19,7 @@ from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.store.connections import Connection
 from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import stored_queue
+from streamsched.wire.task_requests import options_to_json
 
 _SQL: Final = queries("tasks/registration")
 #: Owners are woken for tasks that are due within this time; they find the others by themselves.

@@ -10,11 +10,9 @@ from typing import Any, Final, NamedTuple
 import orjson
 import structlog
 
-from streamsched.codec.json.reading import Fields
-from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, storable_text
 from streamsched.domain.programs.secret import Secret
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.domain.webhooks.webhook import MOST_QUEUED, MOST_WEBHOOKS, OLD_SECRET, POLICY, Webhook, queue_of
 from streamsched.ports.webhook_targets import DeliveredWebhook, OldSecret
@@ -23,6 +21,7 @@ from streamsched.store.connections import Connection, Pool, translate_errors
 from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import open_queue
 from streamsched.store.tasks.registration import enqueue
+from streamsched.wire.webhook_definition import DEFINITION
 
 log = structlog.get_logger()
 
@@ -123,7 +122,7 @@ class WebhookStore:
             ConflictError: there is one of this name, or there are `MOST_WEBHOOKS`.
             QuotaExceededError: the namespace has as many as its quota allows.
         """
-        definition = orjson.dumps(webhook_to_json(webhook)).decode()
+        definition = orjson.dumps(DEFINITION.write(webhook)).decode()
         with translate_errors():
             async with self._pool.acquire() as connection, connection.transaction():
                 await connection.execute(_SQL["lock_all"])
@@ -170,7 +169,7 @@ class WebhookStore:
                     if stored.old_until is None or stored.old_until <= now:
                         raise ConflictError(f"webhook '{webhook}' has no old secret")
                     await connection.execute(_SQL["keep_old"], webhook, now + keep_old)
-                definition = orjson.dumps(webhook_to_json(after)).decode()
+                definition = orjson.dumps(DEFINITION.write(after)).decode()
                 await connection.execute(_SQL["change"], webhook, definition, secret, after.secret is not None)
                 await connection.execute(_SQL["forget_old"], webhook, now)
                 await connection.execute(_QUEUES["record"], now, after.queue, "webhook.changed", f"by {by}")
@@ -320,7 +319,7 @@ def _definition(webhook: str, definition: Any) -> Webhook:
     InvalidError: it was stored by a later release.
     """
     namespace, _, name = webhook.partition(".")
-    return webhook_from_json(namespace, name, Fields(definition))
+    return DEFINITION.read(definition, namespace=namespace, name=name)
 
 
 async def _record(connection: Connection, webhook: str) -> WebhookRecord:

@@ -142,7 +142,7 @@ async def test_events_are_acknowledged_and_what_is_refused_is_named(ours: AsyncC
 async def test_a_quota_is_set_seen_and_removed(ours: AsyncClient) -> None:
     made = await ours.set_quota("default", "schedules", 1, reason="the pilot")
 
-    assert (made.quota, made.limit, made.used, made.data["reason"]) == ("schedules", 1, 1.0, "the pilot")
+    assert (made.quota, made.limit, made.used, made.reason) == ("schedules", 1, 1.0, "the pilot")
     assert await ours.quotas("default") == (made,)
     with pytest.raises(InvalidError):
         await ours.set_quota("default", "pods", 1)

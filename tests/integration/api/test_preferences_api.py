@@ -78,7 +78,7 @@ _WRONG: Final[list[tuple[str, str, Any, str]]] = [
     ("PUT", URL, {}, "$.arguments: is missing"),
     ("PUT", URL, {"arguments": ["a"]}, "$.arguments: must be an object but is a list"),
     ("PUT", URL, {"arguments": {"a": 1}}, "$.arguments.a: must be a text but is a number"),
-    ("PUT", URL, {"arguments": {"a": None}}, "$.arguments.a: is missing"),
+    ("PUT", URL, {"arguments": {"a": None}}, "$.arguments.a: must be a text but is null"),
     ("PUT", URL, {"arguments": {}, "also": 1}, "$.also"),
     ("PUT", URL, {"arguments": {"trigger.job": "1"}}, "$.arguments['trigger.job']"),
     ("PATCH", URL, {"arguments": {"a": [1]}}, "$.arguments.a: must be a text but is a list"),

@@ -10,7 +10,8 @@ import pytest
 
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.quotas.quota import Limits, Quota
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import Limits
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.start import start
 from streamsched.ports.runs import RunEnd

@@ -11,7 +11,7 @@ from streamsched.domain.constraints.group import Group
 from streamsched.domain.errors import NotFoundError, QuotaExceededError
 from streamsched.domain.jobs.job import JobCommand
 from streamsched.domain.jobs.run import RunState
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.domain.schedules.schedule import OnTimeout
 from streamsched.launcher.loop import Launcher
 from streamsched.launcher.start import start

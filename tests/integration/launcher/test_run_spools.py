@@ -20,7 +20,7 @@ from streamsched.config import Settings
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.jobs.run import RunState, file_name
 from streamsched.domain.jobs.spool import SpoolingRun
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.log.records import records
 from streamsched.log.topics import PUBLIC
 from streamsched.ports.broker import TopicPartition

@@ -6,7 +6,7 @@ import pytest
 
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.roles.services import Services
 from streamsched.store.access.quotas import QuotaStore
 from tests.integration.web.conftest import LogIn

@@ -12,7 +12,7 @@ import pytest
 
 from streamsched import webhook
 from streamsched.api.routes.webhooks.webhooks import shown_url
-from streamsched.domain.webhooks.webhook import WebhookFormat
+from streamsched.domain.webhooks.form import WebhookFormat
 from streamsched.store.webhooks.webhooks import WebhookStore
 from tests.integration.webhooks.failing_apps import RUN, deploy, fail, notify, ran, write
 from tests.integration.webhooks.webhook_world import PAGES, WebhookWorld, receiving

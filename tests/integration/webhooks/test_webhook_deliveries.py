@@ -14,8 +14,9 @@ import pytest
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import parse_rules
+from streamsched.domain.webhooks.form import EventMode
 from streamsched.domain.webhooks.signature import secret_text
-from streamsched.domain.webhooks.webhook import EventMode, Webhook
+from streamsched.domain.webhooks.webhook import Webhook
 from streamsched.store.server.gauges import Gauges
 from streamsched.store.webhooks.webhooks import WebhookStore
 from tests.integration.webhooks.webhook_world import SECRET, Got, WebhookWorld, receiving

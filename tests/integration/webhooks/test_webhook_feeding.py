@@ -12,7 +12,7 @@ import pytest
 from streamsched.domain.errors import ConflictError, QuotaExceededError, UnavailableError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 from streamsched.domain.webhooks.webhook import MOST_QUEUED, Webhook
 from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.sql import queries

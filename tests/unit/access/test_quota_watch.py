@@ -22,7 +22,8 @@ from streamsched.domain.quotas.event_level import (
     LeaseRequest,
     grant_lease,
 )
-from streamsched.domain.quotas.quota import Limits, Quota
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import Limits
 from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
 

@@ -14,14 +14,14 @@ import pytest
 from streamsched.codec import event as event_codec
 from streamsched.codec.backfills import request_from_json as backfill_from_json
 from streamsched.codec.cdap.schedule import from_json as cdap_from_json
-from streamsched.codec.grant import token_request_from_json
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json, submitted_schedule_from_json
-from streamsched.codec.tasks.queue import policy_from_json
-from streamsched.codec.tasks.task import request_from_json as task_from_json
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.names import ScheduleRef
+from streamsched.wire.access import NEW_TOKEN
+from streamsched.wire.queues import POLICY
+from streamsched.wire.task_requests import request_from_json as task_from_json
 from tests.support.described_answers import api_document, operations, valid
 
 DOCUMENT = api_document()
@@ -34,9 +34,9 @@ READERS: dict[str, Callable[[Any], object]] = {
     "ChangedSchedule": lambda body: submitted_schedule_from_json({"application": "flights", "name": "x", **body}),
     "PauseRequest": lambda body: pause_codec.from_json({"mode": "keep", "until": "2h", "note": "x", **body}, now=NOW),
     "NewBackfill": lambda body: backfill_from_json(ScheduleRef("default", "flights", "weekly"), "t", body),
-    "QueuePolicy": lambda body: policy_from_json(Fields(body)),
+    "QueuePolicy": POLICY.read,
     "NewTasks": lambda body: task_from_json(Fields(body), NOW),
-    "NewToken": token_request_from_json,
+    "NewToken": NEW_TOKEN.read,
     "AnyEvents": lambda body: event_codec.decode(orjson.dumps(body), fallback_id="x", fallback_time=NOW),
     "CloudEvent": lambda body: event_codec.decode(orjson.dumps(body), fallback_id="x", fallback_time=NOW),
     "CdapSchedule": lambda body: cdap_from_json(body, ScheduleRef("default", "flights", "weekly")),

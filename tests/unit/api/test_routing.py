@@ -16,10 +16,11 @@ from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Header, Query
-from streamsched.api.routing.routes import Body, NamedSchema, Routes
+from streamsched.api.routing.routes import Body, Routes
 from streamsched.api.routing.rules import PUBLIC, VIEW, Unruled
 from streamsched.api.routing.table import RouteTable
 from streamsched.domain.errors import ConflictError
+from streamsched.wire.named_schema import NamedSchema
 
 
 class Colour(StrEnum):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import io
 
 from streamsched.cli.run_metrics import TaskBar, metric_lines
-from streamsched.codec.views import run_metrics
 from streamsched.domain.jobs.run_metrics import RunMetrics
+from streamsched.wire.runs import METRICS as METRICS_SHAPE
 
-METRICS = run_metrics.to_json(
+METRICS = METRICS_SHAPE.write(
     RunMetrics(
         stages=4, stages_done=2, tasks=200, tasks_done=84, tasks_failed=1, executors=2, executors_peak=3,
         executor_seconds=3700, input_bytes=1_500_000, input_rows=1000, shuffle_write_bytes=10,

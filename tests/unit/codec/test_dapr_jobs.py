@@ -24,8 +24,6 @@ from streamsched.codec.dapr.moment import go_duration_text
 from streamsched.codec.dapr.refusal import JobFault, JobOperation, JobRefusedError, answer_of, error_json
 from streamsched.codec.dapr.stored import job_from_bytes, job_to_bytes
 from streamsched.codec.dapr.value import VALUE
-from streamsched.codec.json.reading import Fields
-from streamsched.codec.tasks.queue import retry_from_json, retry_to_json
 from streamsched.domain.errors import (
     ConflictError,
     DecodeError,
@@ -37,6 +35,7 @@ from streamsched.domain.errors import (
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.recurrence import first_tick, next_tick
 from streamsched.domain.tasks.task_retry import ConstantRetry
+from streamsched.wire.queues import RETRY
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
@@ -300,7 +299,7 @@ def test_a_stored_job_is_read_as_it_was(job: DaprJob) -> None:
 
 @pytest.mark.parametrize("retry", [ConstantRetry(SECOND, 3), ConstantRetry(timedelta(0), None)])
 def test_a_constant_retry_is_stored_and_read(retry: ConstantRetry) -> None:
-    assert retry_from_json(Fields(retry_to_json(retry))) == retry
+    assert RETRY.read(RETRY.write(retry)) == retry
 
 
 def test_durations_as_text() -> None:

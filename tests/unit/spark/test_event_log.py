@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from streamsched.codec.views import run_metrics
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.spark.metrics import event_log_files
 from streamsched.spark.metrics.event_log import EventLogSummary
 from streamsched.spark.metrics.event_log_files import EventLogFiles
 from streamsched.testing.clock import SettableClock
+from streamsched.wire.runs import METRICS, stored_metrics
 
 RECORDED = Path(__file__).parents[2] / "golden" / "spark" / "event-log-4.3.0.jsonl"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -264,7 +264,7 @@ def test_several_applications_of_a_run_are_added() -> None:
     both = RunMetrics.combine([one, two])
 
     assert both == RunMetrics(tasks=7, tasks_done=6, executors_peak=2, peak_memory_bytes=9)
-    assert run_metrics.stored_from_json(run_metrics.to_json(both)) == both
-    assert run_metrics.stored_from_json({"tasks": -1}) is None
-    assert run_metrics.stored_from_json({"later": 1}) == RunMetrics()
+    assert stored_metrics(METRICS.write(both)) == both
+    assert stored_metrics({"tasks": -1}) is None
+    assert stored_metrics({"later": 1}) == RunMetrics()
     assert replace(both, complete=True) != both

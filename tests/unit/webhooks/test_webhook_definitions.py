@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.json.reading import Fields
 from streamsched.codec.webhooks.cloud_event import binary, event_of, message_id
-from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
@@ -21,6 +19,7 @@ from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.webhooks.change import STATES, WorkLine, changes_of
 from streamsched.domain.webhooks.signature import secret_text, signature_headers, signing_key
 from streamsched.domain.webhooks.webhook import GIVE_UP_AFTER, RETRY, Webhook
+from streamsched.wire.webhook_definition import DEFINITION
 
 NOON = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 URL = "https://hooks.example.com/in"
@@ -68,7 +67,7 @@ def test_a_webhook_wants_what_it_names() -> None:
         ({"url": URL, "changes": ["run.exploded"]}, "$.changes"),
         ({"url": URL, "changes": ["*"]}, "$.changes"),
         ({"url": URL, "schedules": ["other.a.b"]}, "$.schedules"),
-        ({"url": URL, "programs": ["nothing"]}, "$.programs"),
+        ({"url": URL, "programs": ["nothing"]}, "$.programs[0]"),
         ({"url": URL, "secret": {"secret": "whsec_plain"}}, "$.secret.secret"),
         ({"url": URL, "secret": {"secret": "env:STREAMSCHED_OIDC_CLIENT_SECRET"}}, "$.secret.secret"),
         ({"url": URL, "mode": "other"}, "$.mode"),
@@ -80,7 +79,7 @@ def test_a_webhook_wants_what_it_names() -> None:
 )
 def test_a_wrong_definition_is_refused_with_its_path(given: dict[str, Any], path: str) -> None:
     with pytest.raises(InvalidError) as refusal:
-        webhook_from_json("default", "hook", Fields(given))
+        DEFINITION.read(given, namespace="default", name="hook")
     assert refusal.value.path == path
 
 
@@ -99,11 +98,12 @@ def test_a_definition_survives_the_way_through_json() -> None:
         "secret": {"secret": "env:HOOK"},
         "mode": "binary",
         "timeout": "5s",
+        "format": "cloudevents",
     }
-    read = webhook_from_json("default", "hook", Fields(given))
-    assert webhook_to_json(read) == given
-    least = webhook_from_json("default", "hook", Fields({"url": URL}))
-    assert webhook_from_json("default", "hook", Fields(webhook_to_json(least))) == least
+    read = DEFINITION.read(given, namespace="default", name="hook")
+    assert DEFINITION.write(read) == given
+    least = DEFINITION.read({"url": URL}, namespace="default", name="hook")
+    assert DEFINITION.read(DEFINITION.write(least), namespace="default", name="hook") == least
 
 
 def test_a_target_is_given_up_before_a_change_is() -> None:

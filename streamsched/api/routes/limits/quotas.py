@@ -17,9 +17,10 @@ from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW, VIEW_ALL
-from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.quotas.quota import Quota, QuotaUse, check_limit
+from streamsched.domain.quotas.limited import Quota
+from streamsched.domain.quotas.quota import QuotaUse, check_limit
+from streamsched.wire.quotas import NAMESPACE_QUOTAS, NEW_QUOTA, QUOTA
 
 routes = Routes("/v1", "limits")
 
@@ -38,29 +39,36 @@ async def named_quota(quota: str) -> Quota:
 QuotaDep = Annotated[Quota, Depends(named_quota)]
 
 
-@routes.get("/quotas", "List the quotas of all namespaces", may=VIEW_ALL, answers="QuotaPage")
+@routes.get(
+    "/quotas",
+    "List the quotas of all namespaces",
+    may=VIEW_ALL,
+    answers=NAMESPACE_QUOTAS.page("namespaces", "QuotaPage"),
+)
 async def list_quotas(quotas: QuotasDep, clock: ClockDep, after: After = "", limit: Limit = 100) -> Response:
     """A page of the namespaces that have a quota, ordered by name."""
     found = await quotas.list_all(now=clock.now(), after=after, limit=limit + 1)
     namespaces = [(name, list(own)) for name, own in groupby(found, key=lambda use: use.namespace)]
-    return rendered(page("namespaces", namespaces, limit, lambda each: _view(*each), lambda each: each[0]))
+    return rendered(page("namespaces", namespaces, limit, lambda each: _views(*each), lambda each: each[0]))
 
 
-@routes.get("/namespaces/{namespace}/quotas", "List the quotas of a namespace", may=VIEW, answers="NamespaceQuotas")
+@routes.get(
+    "/namespaces/{namespace}/quotas", "List the quotas of a namespace", may=VIEW, answers=NAMESPACE_QUOTAS.answer
+)
 async def get_quotas(namespace: NamespaceDep, quotas: QuotasDep, clock: ClockDep) -> Response:
     """The quotas that are set, with what is in use. `used` of `events_per_second` is what was accepted lately; null of
     `body_bytes`, which is of one request, and of `log_bytes`, which each host knows of itself. `ratio` is the part in
     use.
     """
-    return rendered(_view(namespace, await quotas.list_of(namespace, now=clock.now())))
+    return rendered(_views(namespace, await quotas.list_of(namespace, now=clock.now())))
 
 
 @routes.put(
     "/namespaces/{namespace}/quotas/{quota}",
     "Set a quota of a namespace",
     may=ADMINISTER_ALL,
-    body="NewQuota",
-    answers="Quota",
+    body=NEW_QUOTA.body,
+    answers=QUOTA.answer,
 )
 async def set_quota(
     namespace: NamespaceDep,
@@ -80,17 +88,14 @@ async def set_quota(
     groups and pools that it owns; 10,000 without a quota. `webhooks`: 20 without a quota. `log_bytes`: logs of runs on
     the disk of each launcher's host; those of the runs that ended first are emptied.
     """
-    fields = Fields(body)
-    limit = fields.integer("limit")
-    check_limit(quota, limit, "$.limit")
-    reason = fields.optional_text("reason") or ""
-    fields.check_all_read()
-    found = await quotas.set(namespace, quota, limit, reason, now=clock.now(), expected=expected)
-    return stored(quota_view(found), found.revision)
+    wanted = NEW_QUOTA.read(body)
+    check_limit(quota, wanted.limit, "$.limit")
+    found = await quotas.set(namespace, quota, wanted.limit, wanted.reason, now=clock.now(), expected=expected)
+    return stored(_view(found), found.revision)
 
 
 @routes.delete(
-    "/namespaces/{namespace}/quotas/{quota}", "Remove a quota of a namespace", may=ADMINISTER_ALL, answers="Quota"
+    "/namespaces/{namespace}/quotas/{quota}", "Remove a quota of a namespace", may=ADMINISTER_ALL, answers=QUOTA.answer
 )
 async def unset_quota(
     namespace: NamespaceDep,
@@ -102,21 +107,13 @@ async def unset_quota(
     reason: Annotated[str, Query(max_length=1000, description="Stored in the history.")] = "",
 ) -> Response:
     """Removes the quota and returns what it was. Jobs that wait for it start."""
-    return rendered(quota_view(await quotas.unset(namespace, quota, reason, now=clock.now(), expected=expected)))
+    return rendered(_view(await quotas.unset(namespace, quota, reason, now=clock.now(), expected=expected)))
 
 
-def quota_view(use: QuotaUse) -> dict[str, Any]:
-    """A quota with what is in use."""
-    return {
-        "namespace": use.namespace,
-        "quota": use.quota,
-        "limit": use.limit,
-        "used": None if use.used is None else round(use.used, 3),
-        "ratio": None if use.ratio is None else round(use.ratio, 4),
-        "reason": use.reason,
-        "changedAt": use.changed_at,
-    }
+def _view(use: QuotaUse) -> dict[str, Any]:
+    used = None if use.used is None else round(use.used, 3)
+    return QUOTA.answer_of(use, used=used, ratio=None if use.ratio is None else round(use.ratio, 4))
 
 
-def _view(namespace: str, uses: Sequence[QuotaUse]) -> dict[str, Any]:
-    return {"namespace": namespace, "quotas": [quota_view(use) for use in uses]}
+def _views(namespace: str, uses: Sequence[QuotaUse]) -> dict[str, Any]:
+    return {"namespace": namespace, "quotas": [_view(use) for use in uses]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from hashlib import sha256
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.programs.bundle import check_digest
 from streamsched.process.bundle_archive import chunks_of, list_files
-from streamsched.store.programs.bundles import BundleRecord
+from streamsched.wire.namespaces import BUNDLE, BUNDLE_USE, STORED_BUNDLE
 
 routes = Routes("/v1/namespaces/{namespace}/bundles", "programs")
 
@@ -27,25 +27,24 @@ routes = Routes("/v1/namespaces/{namespace}/bundles", "programs")
 _IN_MEMORY = 1024 * 1024
 
 
-@routes.get("", "List bundles", may=VIEW, answers="BundleList")
+@routes.get("", "List bundles", may=VIEW, answers=BUNDLE.whole_list("bundles"))
 async def list_bundles(namespace: NamespaceDep, bundles: BundlesDep) -> Response:
     """The bundles of the namespace, the newest first, at most 1000. `programs`: how many refer to it."""
-    return rendered({"bundles": [_view(each) for each in await bundles.list(namespace)]})
+    return rendered({"bundles": [BUNDLE.answer_of(each) for each in await bundles.list(namespace)]})
 
 
-@routes.post("/{digest}/use", "Ask for a bundle", may=DEPLOY, answers="BundleUse")
+@routes.post("/{digest}/use", "Ask for a bundle", may=DEPLOY, answers=BUNDLE_USE.answer)
 async def use_bundle(namespace: NamespaceDep, digest: str, services: ServicesDep, clock: ClockDep) -> Response:
     """Whether the bundle `exists`; it need not be uploaded then, and is kept for at least a day from now. `limit`: most
     bytes of an upload.
     """
     check_digest(digest, "$.digest")
     exists = await services.programs.bundles.use(namespace, digest, now=clock.now())
-    return rendered(
-        {"namespace": namespace, "digest": digest, "exists": exists, "limit": services.settings.programs.bundle_limit}
-    )
+    limit = services.settings.programs.bundle_limit
+    return rendered(BUNDLE_USE.answer_of(namespace=namespace, digest=digest, exists=exists, limit=limit))
 
 
-@routes.put("/{digest}", "Upload a bundle", may=DEPLOY, body=Body({ARCHIVE: "Archive"}), answers="StoredBundle")
+@routes.put("/{digest}", "Upload a bundle", may=DEPLOY, body=Body({ARCHIVE: "Archive"}), answers=STORED_BUNDLE.answer)
 async def put_bundle(
     namespace: NamespaceDep,
     digest: str,
@@ -77,20 +76,9 @@ async def put_bundle(
         new = await services.programs.bundles.put(
             namespace, digest, chunks_of(archive), size=size, files=len(files), now=clock.now()
         )
-    return rendered({"namespace": namespace, "digest": digest, "bytes": size, "files": len(files), "new": new})
+    stored = STORED_BUNDLE.answer_of(namespace=namespace, digest=digest, bytes=size, files=len(files), new=new)
+    return rendered(stored)
 
 
 def _too_large(limit: int) -> HTTPException:
     return HTTPException(413, f"the bundle is larger than {limit} bytes; see STREAMSCHED_BUNDLE_LIMIT")
-
-
-def _view(found: BundleRecord) -> dict[str, Any]:
-    return {
-        "namespace": found.namespace,
-        "digest": found.digest,
-        "bytes": found.bytes,
-        "files": found.files,
-        "createdAt": found.created_at,
-        "usedAt": found.used_at,
-        "programs": found.programs,
-    }

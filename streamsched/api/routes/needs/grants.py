@@ -15,11 +15,11 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, DEPLOY, VIEW
-from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
 from streamsched.domain.constraints.group import check_group_name
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef, check_namespace
+from streamsched.wire.namespaces import DECIDED, NAMESPACE_GRANT, NEW_NAMESPACE_GRANT, NEW_OWNER, SHARED_NAME
 
 routes = Routes("/v1", "access")
 
@@ -31,7 +31,7 @@ _SEPARATOR: Final = "/"
     "/namespaces/{namespace}/grants",
     "List the grants that a namespace has given and has",
     may=VIEW,
-    answers="NamespaceGrantPage",
+    answers=NAMESPACE_GRANT.page("grants"),
 )
 async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by owner, kind, name and grantee. A `pending` one is of a use from before grants existed: it goes
@@ -39,15 +39,15 @@ async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", lim
     """
     check_namespace(namespace)
     found = await desk.list_of(namespace, after=grant_position(after) if after else None, limit=limit + 1)
-    return rendered(page("grants", found, limit, grant_view, grant_cursor))
+    return rendered(page("grants", found, limit, NAMESPACE_GRANT.write, grant_cursor))
 
 
 @routes.put(
     "/namespaces/{namespace}/grants",
     "Give or refuse a grant",
     may=DEPLOY,
-    body="NewNamespaceGrant",
-    answers="DecidedNamespaceGrant",
+    body=NEW_NAMESPACE_GRANT.body,
+    answers=DECIDED,
     conflict=True,
 )
 async def put_grant(namespace: str, body: BodyObject, caller: CallerDep, desk: GrantDeskDep) -> Response:
@@ -58,30 +58,25 @@ async def put_grant(namespace: str, body: BodyObject, caller: CallerDep, desk: G
 
     Schedules that rely on what is refused are paused; they keep what they have accumulated. `suspended` names them.
     """
-    fields = Fields(body)
-    state = fields.optional_choice("state", GrantState) or GrantState.GRANTED
-    if state is GrantState.PENDING:
-        fields.fail("state", "must be granted or refused")
-    details = fields.optional_boolean("details") or False
-    if details and (state is GrantState.REFUSED or body.get("kind") != SharedKind.PROGRAM):
-        fields.fail("details", "are of programs, and go with a grant")
+    wanted = NEW_NAMESPACE_GRANT.read(body)
+    if wanted.state is GrantState.PENDING:
+        raise DecodeError("$.state", "must be granted or refused")
+    if wanted.details and (wanted.state is GrantState.REFUSED or wanted.kind is not SharedKind.PROGRAM):
+        raise DecodeError("$.details", "are of programs, and go with a grant")
     grant = NamespaceGrant(
         owner=namespace,
-        kind=fields.choice("kind", SharedKind),
-        name=fields.text("name"),
-        grantee=fields.text("grantee"),
-        state=state,
-        details=details,
-        reason=fields.optional_text("reason") or "",
+        kind=wanted.kind,
+        name=wanted.name,
+        grantee=wanted.grantee,
+        state=wanted.state,
+        details=wanted.details,
+        reason=wanted.reason,
         by=caller.name,
     )
-    fields.check_all_read()
     return rendered(_decided(grant, await desk.decide(grant)))
 
 
-@routes.delete(
-    "/namespaces/{namespace}/grants", "Take back a grant", may=DEPLOY, answers="DecidedNamespaceGrant", missing=True
-)
+@routes.delete("/namespaces/{namespace}/grants", "Take back a grant", may=DEPLOY, answers=DECIDED, missing=True)
 async def delete_grant(
     namespace: str,
     caller: CallerDep,
@@ -106,7 +101,9 @@ async def delete_grant(
     return rendered(_decided(former, suspended))
 
 
-@routes.put("/groups/{name}/owner", "Hand over a group", may=ADMINISTER_ALL, body="NewOwner", answers="SharedName")
+@routes.put(
+    "/groups/{name}/owner", "Hand over a group", may=ADMINISTER_ALL, body=NEW_OWNER.body, answers=SHARED_NAME.answer
+)
 async def put_group_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
     """Makes `namespace` the owner of the group: it may use the name, and decides who else may. Without this it is the
     namespace that declared the group first.
@@ -114,7 +111,9 @@ async def put_group_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Re
     return await _handed_over(SharedKind.GROUP, name, body, desk)
 
 
-@routes.put("/pools/{name}/owner", "Hand over a pool", may=ADMINISTER_ALL, body="NewOwner", answers="SharedName")
+@routes.put(
+    "/pools/{name}/owner", "Hand over a pool", may=ADMINISTER_ALL, body=NEW_OWNER.body, answers=SHARED_NAME.answer
+)
 async def put_pool_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
     """Makes `namespace` the owner of the pool: it may use the name, and decides who else may. Without this it is the
     namespace that declared the pool first.
@@ -122,33 +121,16 @@ async def put_pool_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Res
     return await _handed_over(SharedKind.POOL, name, body, desk)
 
 
-def grant_view(grant: NamespaceGrant) -> dict[str, Any]:
-    """A grant; `by` and `at`: who decided, and when."""
-    return {
-        "owner": grant.owner,
-        "kind": grant.kind,
-        "name": grant.name,
-        "grantee": grant.grantee,
-        "state": grant.state,
-        "details": grant.details,
-        "reason": grant.reason,
-        "by": grant.by,
-        "at": grant.at,
-    }
-
-
 def _decided(grant: NamespaceGrant, suspended: Sequence[ScheduleRef]) -> dict[str, Any]:
-    return {**grant_view(grant), "suspended": [str(ref) for ref in suspended]}
+    return {**NAMESPACE_GRANT.write(grant), "suspended": [str(ref) for ref in suspended]}
 
 
 async def _handed_over(kind: SharedKind, name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
     check_group_name(name, "$")
-    fields = Fields(body)
-    namespace = fields.text("namespace")
-    fields.check_all_read()
+    namespace = NEW_OWNER.read(body).namespace
     check_namespace(namespace)
     await desk.hand_over(kind, name, namespace)
-    return rendered({"kind": kind, "name": name, "namespace": namespace})
+    return rendered(SHARED_NAME.answer_of(kind=kind, name=name, namespace=namespace))
 
 
 def grant_cursor(grant: NamespaceGrant) -> str:

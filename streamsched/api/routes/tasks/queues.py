@@ -19,12 +19,12 @@ from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY_ALL, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import loads
-from streamsched.codec.tasks.queue import policy_from_json
-from streamsched.codec.tasks.task import request_from_json
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.tasks.queue import MOST_TASKS, HttpTarget, WebhookTarget
 from streamsched.domain.webhooks.webhook import is_webhook_queue
+from streamsched.wire.queues import NEW_POLICY, POLICY, QUEUE
+from streamsched.wire.task_requests import request_from_json
 
 routes = Routes("/v1/queues", "tasks")
 
@@ -32,7 +32,7 @@ LaneQuery = Annotated[str | None, Query(description="Only tasks of this lane.")]
 EndedQuery = Annotated[bool, Query(description="Ended tasks and ticks, newest first, instead of live tasks.")]
 
 
-@routes.get("", "List queues", may=VIEW_ALL, answers="QueuePage")
+@routes.get("", "List queues", may=VIEW_ALL, answers=QUEUE.page("queues"))
 async def list_queues(queues: QueuesDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name. `tasks` and `inFlight` are counted up to 10000; `readyAt` is when the first lane is
     ready.
@@ -41,13 +41,15 @@ async def list_queues(queues: QueuesDep, after: After = "", limit: Limit = 100) 
     return rendered(page("queues", found, limit, queue_view, lambda each: each.queue.name))
 
 
-@routes.get("/{queue}", "Get a queue", may=VIEW_ALL, answers="Queue")
+@routes.get("/{queue}", "Get a queue", may=VIEW_ALL, answers=QUEUE.answer)
 async def get_queue(queue: str, queues: QueuesDep) -> Response:
     """The queue with its policy."""
     return rendered(queue_view(await queues.get(queue)))
 
 
-@routes.put("/{queue}", "Create or change a queue", may=DEPLOY_ALL, body="QueuePolicy", answers="Queue", conflict=True)
+@routes.put(
+    "/{queue}", "Create or change a queue", may=DEPLOY_ALL, body=NEW_POLICY, answers=QUEUE.answer, conflict=True
+)
 async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Response:
     """Sets the policy: `target` (`{"type": "http", "url", "timeout", "headers"}`, `{"type": "publish", "event"}` or
     `{"type": "worker", "timeout", "maxLosses"}`), and optionally `retry` (`{"type": "backoff", "retries", "delay",
@@ -58,7 +60,7 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
     change, or there are 1000 other queues.
     """
     reason, content = reasoned(body)
-    policy = policy_from_json(Fields(content))
+    policy = POLICY.read(content)
     if isinstance(policy.target, WebhookTarget) is not is_webhook_queue(queue):
         raise InvalidDefinitionError(
             "$.target.type", "is webhook for the queues of webhooks, webhook.…, and only for them"
@@ -122,7 +124,7 @@ async def list_tasks(
     return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
 
 
-@routes.order("/{queue}/pause", "Pause a queue", may=OPERATE_ALL, answers="Queue")
+@routes.order("/{queue}/pause", "Pause a queue", may=OPERATE_ALL, answers=QUEUE.answer)
 async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Tasks are registered, none is started, and those in flight go on. `reason` (optional) is stored in the
     history.
@@ -130,7 +132,7 @@ async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep
     return rendered(queue_view(await queues.pause(queue, True, reason_of(body), now=clock.now())))
 
 
-@routes.order("/{queue}/resume", "Resume a queue", may=OPERATE_ALL, answers="Queue")
+@routes.order("/{queue}/resume", "Resume a queue", may=OPERATE_ALL, answers=QUEUE.answer)
 async def resume(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Tasks are started again. `reason` (optional) is stored in the history."""
     return rendered(queue_view(await queues.pause(queue, False, reason_of(body), now=clock.now())))

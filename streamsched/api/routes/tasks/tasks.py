@@ -11,10 +11,10 @@ from streamsched.api.routes.tasks.views import reason_view, task_view
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import NOTHING, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.tasks.queue import optional_duration
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import add_duration, check_instant
+from streamsched.wire.task_requests import optional_duration
 
 routes = Routes("/v1/tasks", "tasks")
 

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.tasks.queue import policy_to_json
 from streamsched.domain.tasks.why import TaskReason
 from streamsched.store.tasks.queues import QueueRecord
 from streamsched.store.tasks.registration import RegisteredTask
 from streamsched.store.tasks.registry import LaneRecord, TaskRecord
+from streamsched.wire.queues import QUEUE
 
 
 def queue_view(found: QueueRecord) -> dict[str, Any]:
     """A queue with its policy and what is in it."""
-    return {
-        "name": found.queue.name,
-        **policy_to_json(found.queue.policy),
-        "paused": found.queue.paused,
-        "tasks": found.tasks,
-        "inFlight": found.in_flight,
-        "readyAt": found.ready_at,
-    }
+    return QUEUE.answer_of(found.queue.policy, found.queue, found)
 
 
 def registered_view(found: RegisteredTask) -> dict[str, Any]:

@@ -16,17 +16,25 @@ from streamsched.api.routing.parameters import Header, Query
 from streamsched.api.routing.routes import EVENT_STREAM, Routes
 from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.api.streams.server_sent import HEADERS, MEDIA
+from streamsched.codec.schema.shapes import any_text
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import ScheduleRef, check_namespace
 from streamsched.domain.webhooks.change import WorkLine
+from streamsched.wire.named_schema import NamedSchema
 
 routes = Routes("/v1/decisions", "jobs")
 
+_STREAM: Final = NamedSchema(
+    "DecisionStream",
+    any_text(
+        'id: 17\nevent: job.waits\ndata: {"number": 17, "kind": "job", "subject": "default.flights.weekly.1.7", …}\n\n'
+    ),
+)
 #: Digits of a number of a line.
 _LONGEST: Final = 18
 
 
-@routes.get("", "Follow decisions", may=VIEW_LIST, answers="DecisionStream", media=(EVENT_STREAM,), conflict=True)
+@routes.get("", "Follow decisions", may=VIEW_LIST, answers=_STREAM, media=(EVENT_STREAM,), conflict=True)
 async def follow_decisions(
     request: Request,
     services: ServicesDep,

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Final, NamedTuple
+from dataclasses import dataclass
+from typing import Annotated, Final
 
 from streamsched.api.deps import ApiServices
 from streamsched.codec.webhooks.cloud_event import STRUCTURED, trial_event
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.domain.tasks.task_retry import BackoffRetry
+from streamsched.wire.about import About
+from streamsched.wire.shape import JsonShape
 
 #: Seconds for which a trial waits for its end, and between two reads.
 _PATIENCE_S: Final = 20.0
@@ -18,12 +21,16 @@ _LOOK_S: Final = 0.1
 _ONCE: Final = BackoffRetry(retries=0)
 
 
-class Trial(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Trial:
     """`task`: the id of its task. `accepted`: None: nothing was sent yet. `answer`: why, as a line."""
 
     task: str
     accepted: bool | None
-    answer: str
+    answer: Annotated[str, About("HTTP 204")]
+
+
+TRIAL: Final = JsonShape(Trial, "WebhookTest", outside=("task",))
 
 
 async def tried(services: ApiServices, webhook: str) -> Trial:

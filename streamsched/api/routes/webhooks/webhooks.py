@@ -15,23 +15,25 @@ from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ClockDep, NamespaceDep, ServicesDep, WebhooksDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.webhooks.trial import tried
+from streamsched.api.routes.webhooks.trial import TRIAL, tried
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.json.reading import Fields
-from streamsched.codec.webhooks.webhook import webhook_from_json, webhook_to_json
 from streamsched.domain.limits import check_duration
 from streamsched.domain.time.duration import parse_duration
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
 from streamsched.store.webhooks.webhooks import WebhookRecord
+from streamsched.wire.shape import JsonShape
+from streamsched.wire.webhook_definition import CHANGED, DEFINITION, NEW
+from streamsched.wire.webhook_state import CREATED, STATE, WebhookState
 
 routes = Routes("/v1/namespaces/{namespace}/webhooks", "webhooks")
 
 _OLD_SECRET_FOR: Final = "oldSecretFor"
 
 
-@routes.get("", "List webhooks", may=VIEW, answers="WebhookPage")
+@routes.get("", "List webhooks", may=VIEW, answers=STATE.page("webhooks"))
 async def list_webhooks(
     namespace: NamespaceDep, webhooks: WebhooksDep, after: After = "", limit: Limit = 100
 ) -> Response:
@@ -40,7 +42,7 @@ async def list_webhooks(
     return rendered(page("webhooks", found, limit, webhook_view, lambda each: each.webhook.name))
 
 
-@routes.get("/{webhook}", "Get a webhook", may=VIEW, answers="Webhook")
+@routes.get("/{webhook}", "Get a webhook", may=VIEW, answers=STATE.answer)
 async def get_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksDep) -> Response:
     """`queued`: changes that wait in its queue, at most 1000. `unread`: lines of the history after them, also of those
     that it does not want. `failingSince`, `error`, `attempts` and `nextAt`: of deliveries that failed. What follows
@@ -49,7 +51,7 @@ async def get_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksD
     return rendered(webhook_view(await webhooks.get(f"{namespace}.{webhook}")))
 
 
-@routes.post("", "Create a webhook", may=DEPLOY, body="NewWebhook", answers={201: "CreatedWebhook"}, conflict=True)
+@routes.post("", "Create a webhook", may=DEPLOY, body=NEW.body, answers={201: CREATED.answer}, conflict=True)
 async def post_webhook(
     namespace: NamespaceDep,
     body: BodyObject,
@@ -65,19 +67,14 @@ async def post_webhook(
     no later one. 400 when the URL is not at a public address, unless STREAMSCHED_OUTGOING_NETWORKS permits it. 409 when
     there is a webhook of this name, there are 20 in the namespace, or 100 in all.
     """
-    fields = Fields(body)
-    name = fields.text("name")
-    given = {each: value for each, value in body.items() if each != "name"}
-    made = webhook_from_json(namespace, name, Fields(given))
+    made = NEW.read(body, namespace=namespace)
     check_destination(made.url, services.settings.programs.outgoing_networks, "$.url")
     secret = _new_secret() if made.secret is None else None
     record = await services.webhooks.store.create(made, secret=secret, by=caller.name, now=services.clock.now())
-    return rendered(_created_view(record, secret), status=HTTPStatus.CREATED)
+    return rendered(webhook_view(record, CREATED, signing_secret=secret), status=HTTPStatus.CREATED)
 
 
-@routes.patch(
-    "/{webhook}", "Change a webhook", may=DEPLOY, body="ChangedWebhook", answers="CreatedWebhook", conflict=True
-)
+@routes.patch("/{webhook}", "Change a webhook", may=DEPLOY, body=CHANGED, answers=CREATED.answer, conflict=True)
 async def change_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, caller: CallerDep, services: ServicesDep
 ) -> Response:
@@ -92,7 +89,7 @@ async def change_webhook(
     members = {each: value for each, value in body.items() if each != _OLD_SECRET_FOR}
 
     def changed(before: Webhook) -> Webhook:
-        after = webhook_from_json(namespace, webhook, Fields({**webhook_to_json(before), **members}))
+        after = DEFINITION.read({**DEFINITION.write(before), **members}, namespace=namespace, name=webhook)
         if after.url != before.url:
             check_destination(after.url, services.settings.programs.outgoing_networks, "$.url")
         return after
@@ -105,10 +102,10 @@ async def change_webhook(
         by=caller.name,
         now=services.clock.now(),
     )
-    return rendered(_created_view(record, secret))
+    return rendered(webhook_view(record, CREATED, signing_secret=secret))
 
 
-@routes.order("/{webhook}/enable", "Enable a webhook", may=DEPLOY, answers="Webhook")
+@routes.order("/{webhook}/enable", "Enable a webhook", may=DEPLOY, answers=STATE.answer)
 async def enable_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
 ) -> Response:
@@ -117,7 +114,7 @@ async def enable_webhook(
     return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", True, reason, now=clock.now())))
 
 
-@routes.order("/{webhook}/disable", "Disable a webhook", may=DEPLOY, answers="Webhook")
+@routes.order("/{webhook}/disable", "Disable a webhook", may=DEPLOY, answers=STATE.answer)
 async def disable_webhook(
     namespace: NamespaceDep, webhook: str, body: BodyObject, webhooks: WebhooksDep, clock: ClockDep
 ) -> Response:
@@ -126,7 +123,7 @@ async def disable_webhook(
     return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", False, reason, now=clock.now())))
 
 
-@routes.order("/{webhook}/test", "Test a webhook", may=DEPLOY, answers="WebhookTest")
+@routes.order("/{webhook}/test", "Test a webhook", may=DEPLOY, answers=TRIAL.answer)
 async def try_webhook(
     namespace: NamespaceDep,
     webhook: str,
@@ -137,11 +134,10 @@ async def try_webhook(
     `{"accepted", "answer"}`; `accepted` null: no launcher has sent it by then. 409 when the webhook is disabled.
     """
     reason_of(body)
-    found = await tried(services, f"{namespace}.{webhook}")
-    return rendered({"accepted": found.accepted, "answer": found.answer})
+    return rendered(TRIAL.write(await tried(services, f"{namespace}.{webhook}")))
 
 
-@routes.delete("/{webhook}", "Delete a webhook", may=DEPLOY, answers="Webhook")
+@routes.delete("/{webhook}", "Delete a webhook", may=DEPLOY, answers=STATE.answer)
 async def delete_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksDep) -> Response:
     """Deletes it with the changes that wait for it, and returns what it was."""
     found = await webhooks.get(f"{namespace}.{webhook}")
@@ -166,11 +162,6 @@ def _new_secret() -> str:
     return secret_text(secrets.token_bytes(SECRET_BYTES))
 
 
-def _created_view(found: WebhookRecord, secret: str | None) -> dict[str, Any]:
-    """A webhook with the secret that was generated for it now, if any."""
-    return {**webhook_view(found), **({} if secret is None else {"signingSecret": secret})}
-
-
 def shown_url(webhook: Webhook) -> str:
     """Its URL without its query, which may have a secret; of one for people without its path, which is one."""
     url, mark, _ = webhook.url.partition("?")
@@ -179,27 +170,14 @@ def shown_url(webhook: Webhook) -> str:
     return f"{url}?…" if mark else url
 
 
-def webhook_view(found: WebhookRecord) -> dict[str, Any]:
+def webhook_view(found: WebhookRecord, shape: JsonShape[WebhookState] = STATE, **more: str | None) -> dict[str, Any]:
     """A webhook without its secret."""
-    definition = webhook_to_json(found.webhook)
-    return {
-        "namespace": found.webhook.namespace,
-        "name": found.webhook.name,
-        **definition,
-        "format": found.webhook.format.value,
-        "url": shown_url(found.webhook),
-        "enabled": found.enabled,
-        "disabledByOwner": not found.enabled and found.by_owner,
-        "reason": found.reason,
-        "changedAt": found.changed_at,
-        "createdAt": found.created_at,
-        "createdBy": found.created_by,
-        "queued": found.queued,
-        "unread": found.unread,
-        "deliveredAt": found.delivered_at,
-        "failingSince": found.failing_since,
-        "error": found.error or None,
-        "attempts": found.attempts,
-        "nextAt": found.next_at,
-        "oldSecretUntil": found.old_until,
-    }
+    return shape.answer_of(
+        found.webhook,
+        found,
+        url=shown_url(found.webhook),
+        disabled_by_owner=not found.enabled and found.by_owner,
+        error=found.error or None,
+        old_secret_until=found.old_until,
+        **more,
+    )

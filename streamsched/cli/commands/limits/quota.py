@@ -14,7 +14,7 @@ from streamsched.cli.lists.paging import AfterOption, LimitOption, fetch_list, p
 from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
-from streamsched.domain.quotas.quota import Quota
+from streamsched.domain.quotas.limited import Quota
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")]
 QuotaArgument = Annotated[

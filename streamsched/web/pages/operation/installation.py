@@ -14,7 +14,6 @@ from streamsched.admin.checks.check_result import worst_level
 from streamsched.admin.doctor import examine
 from streamsched.admin.overview import survey
 from streamsched.api.routing.rules import ADMINISTER_ALL
-from streamsched.codec.grant import grant_to_json
 from streamsched.domain.errors import InvalidError
 from streamsched.ports.broker import TopicPartition
 from streamsched.web.rendering import Renderer
@@ -22,6 +21,7 @@ from streamsched.web.views.commands import SameAs, command_line, curl_line
 from streamsched.web.views.health import health_lines
 from streamsched.web.views.paging import page_links
 from streamsched.web.visit import PageRoute, Visit
+from streamsched.wire.access import GRANT
 
 #: Most rows of one page.
 ROWS: Final = 100
@@ -79,7 +79,7 @@ async def tokens(renderer: Renderer, visit: Visit) -> Response:
         visit,
         "tokens.html",
         tokens=[
-            (each, each.refusal_reason(visit.now), [grant_to_json(grant) for grant in each.grants])
+            (each, each.refusal_reason(visit.now), [GRANT.write(grant) for grant in each.grants])
             for each in found[:ROWS]
         ],
         links=page_links(

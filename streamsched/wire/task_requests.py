@@ -13,21 +13,21 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import orjson
 
 from streamsched.codec.json.reading import Fields, prefix_errors
-from streamsched.codec.tasks.queue import optional_duration, retry_from_json, retry_to_json
 from streamsched.codec.triggers import time_leaf
 from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.recurrence import SHORTEST_TICK, Recurrence
 from streamsched.domain.tasks.task import OnExisting, TaskRequest
 from streamsched.domain.tasks.task_retry import TaskRetry
-from streamsched.domain.time.duration import duration_text
+from streamsched.domain.time.duration import duration_text, parse_duration
 from streamsched.domain.triggers.trigger import Cron, Every
+from streamsched.wire.queues import RETRY
 
 _JSON: Final = "application/json"
 
@@ -47,8 +47,7 @@ def request_from_json(fields: Fields, now: datetime) -> TaskRequest:
     data, content_type = _data(fields)
     recurring = fields.optional_object("recurrence")
     recurrence = None if recurring is None else _recurrence(recurring, due_at or now)
-    retry = fields.optional_object("retry")
-    own = None if retry is None else retry_from_json(retry)
+    own = _retry(fields)
     on_existing = fields.optional_choice("onExisting", OnExisting) or OnExisting.KEEP_STARTED
     fields.check_all_read()
     with prefix_errors(fields.path):
@@ -70,7 +69,7 @@ def options_to_json(recurrence: Recurrence | None, retry: TaskRetry | None) -> d
         return None
     return {
         "recurrence": None if recurrence is None else _recurrence_to_json(recurrence),
-        "retry": None if retry is None else retry_to_json(retry),
+        "retry": None if retry is None else RETRY.write(retry),
     }
 
 
@@ -83,11 +82,23 @@ def options_from_json(value: object) -> tuple[Recurrence | None, TaskRetry | Non
     if value is None:
         return None, None
     fields = Fields(value)
-    recurring, retry = fields.optional_object("recurrence"), fields.optional_object("retry")
-    return (
-        None if recurring is None else _recurrence(recurring, None),
-        None if retry is None else retry_from_json(retry),
-    )
+    recurring = fields.optional_object("recurrence")
+    return None if recurring is None else _recurrence(recurring, None), _retry(fields)
+
+
+def optional_duration(fields: Fields, name: str) -> timedelta | None:
+    """A duration, or None when the field is absent.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: with the path of the field.
+    """
+    text = fields.optional_text(name)
+    return None if text is None else parse_duration(text, fields.path_of(name))
+
+
+def _retry(fields: Fields) -> TaskRetry | None:
+    given = fields.optional_value("retry")
+    return None if given is None else RETRY.read(given, fields.path_of("retry"))
 
 
 def _data(fields: Fields) -> tuple[bytes, str]:

@@ -1,0 +1,56 @@
+"""What a member of a shape says besides its name and type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from streamsched.codec.schema.shapes import Schema
+from streamsched.wire.kind import HasKind
+
+
+class About:
+    """An annotation, `name: Annotated[str, About("alerts")]`, or an entry of `JsonShape(…, about={"name": About(…)})`.
+
+    Attributes:
+        example: of the value, or of an element of a list; None: that of its type.
+        text: the description.
+        name: in JSON; empty: that of the attribute in camel case.
+        key: of an object of values, in the example.
+        least, most: of a whole number, included; the reader refuses others.
+        shape: of a nested object.
+        schema: in place of the one that would be made.
+        rules: other keywords of its schema, such as `maxLength`. The reader does not know them: the value that is made
+            checks itself.
+    """
+
+    __slots__ = ("example", "key", "least", "most", "name", "rules", "schema", "shape", "text")
+
+    def __init__(
+        self,
+        example: Any = None,
+        text: str = "",
+        *,
+        name: str = "",
+        key: str = "",
+        least: int | None = None,
+        most: int | None = None,
+        shape: HasKind | None = None,
+        schema: Schema | None = None,
+        **rules: Any,
+    ) -> None:
+        self.example = example
+        self.text = text
+        self.name = name
+        self.key = key
+        self.least = least
+        self.most = most
+        self.shape = shape
+        self.schema = schema
+        self.rules: Mapping[str, Any] = rules
+
+
+#: Of the reason for a change.
+REASON: Final = About("moved to the new cluster", "Stored in the history.")
+#: Of a member that says nothing besides.
+NOTHING: Final = About()

@@ -1,0 +1,55 @@
+"""A type in JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from streamsched.codec.schema import shapes
+from streamsched.codec.schema.shapes import Schema
+from streamsched.domain.json_value import Json
+from streamsched.wire.named_schema import NamedSchema
+
+#: Makes the value of JSON at a path, or raises `InvalidError` with the path.
+Read = Callable[[Json, str], Any]
+#: Makes JSON of a value.
+Write = Callable[[Any], object]
+
+
+class Kind(NamedTuple):
+    """How a type is read, written and described.
+
+    Attributes:
+        read: of what is sent: everything else is refused.
+        take: of an answer, which a later release may have made: members and choices that are not known are passed over.
+        write: None: the value is its JSON.
+        body, answer: the schema of what is sent, and of what is answered, when it is not null.
+        nullable: null is a value of it.
+    """
+
+    read: Read
+    take: Read
+    write: Write | None
+    body: Schema
+    answer: Schema
+    nullable: bool = False
+
+    @property
+    def body_or_null(self) -> Schema:
+        return shapes.nullable(self.body) if self.nullable else self.body
+
+    @property
+    def answer_or_null(self) -> Schema:
+        return shapes.nullable(self.answer) if self.nullable else self.answer
+
+
+class HasKind(Protocol):
+    """What says itself how it is read, written and described: a shape."""
+
+    @property
+    def kind(self) -> Kind: ...
+
+    @property
+    def parts(self) -> Sequence[NamedSchema]:
+        """The schemas that its own name, with its own if others name it."""
+        ...

@@ -1,0 +1,275 @@
+"""A shape: the JSON object of a frozen dataclass."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, fields
+from datetime import datetime
+from functools import cached_property
+from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+
+from streamsched.codec.json.reading import kind as kind_name
+from streamsched.codec.json.reading import prefix_errors
+from streamsched.codec.schema import shapes
+from streamsched.codec.schema.shapes import Schema
+from streamsched.domain.errors import DecodeError
+from streamsched.domain.json_value import Json, member_path
+from streamsched.wire.about import NOTHING, About
+from streamsched.wire.kind import HasKind, Kind, Write
+from streamsched.wire.kinds import kind_of, plain, read_object, refuse_unknown
+from streamsched.wire.named_schema import NamedSchema
+
+T = TypeVar("T")
+
+#: No source has a field.
+_ABSENT: Final = object()
+#: Values that are their JSON.
+_JSON: Final = frozenset({str, int, float, bool, type(None), datetime})
+_WORD: Final = re.compile(r"_(\w)")
+
+
+class _Member(NamedTuple):
+    """`below`: what its path has after that of the object."""
+
+    attribute: str
+    name: str
+    below: str
+    kind: Kind
+    required: bool
+    default: Any
+    shape: HasKind | None
+
+
+class JsonShape(Generic[T]):
+    """The JSON object of a frozen dataclass: its members are the fields, in their order, in camel case.
+
+    A member without a default is required. Of what is sent, a null is as if the member were not there, except that a
+    required member which may be None must be there; unknown members are refused. An answer has all members, but those
+    that it has `sometimes`: when they have not their default.
+    """
+
+    def __init__(
+        self,
+        made: type[T],
+        name: str = "",
+        *,
+        outside: Sequence[str] = (),
+        sometimes: Sequence[str] = (),
+        shared: bool = False,
+        tag: str = "",
+        about: Mapping[str, About] | None = None,
+        text: str = "",
+    ) -> None:
+        """`name`: in the OpenAPI document; by default that of the dataclass. `outside`: fields that are no members,
+        because the address of the request has them. `sometimes`: names of members. `shared`: other shapes refer to its
+        schema, which is that of a body, by its name; otherwise they have it in them. `tag`: its member `type`, by which
+        a `JsonUnion` knows it. `about`: of fields that do not say it themselves. `text`: the description.
+        """
+        self.name: Final = name or made.__name__
+        self.made: Final = made
+        self.tag: Final = tag
+        self._outside = outside
+        self._sometimes = sometimes
+        self._shared = shared
+        self._about: Final = about or {}
+        self._text = text
+
+    @cached_property
+    def _members(self) -> Sequence[_Member]:
+        hints = get_type_hints(self.made, include_extras=True)
+        found: list[_Member] = []
+        for field in fields(self.made):  # type: ignore[arg-type]
+            if not field.init or field.name in self._outside:
+                continue
+            about = _about(hints[field.name], self._about.get(field.name, NOTHING))
+            name = about.name or camel_case(field.name)
+            required = field.default is MISSING and field.default_factory is MISSING
+            kind, default = kind_of(hints[field.name], about), None if field.default is MISSING else field.default
+            found.append(_Member(field.name, name, member_path("", name), kind, required, default, about.shape))
+        return found
+
+    @cached_property
+    def _by_name(self) -> Mapping[str, _Member]:
+        return {each.name: each for each in self._members}
+
+    @cached_property
+    def _known(self) -> Sequence[str]:
+        return [*(["type"] if self.tag else []), *self._by_name]
+
+    @cached_property
+    def _renamed(self) -> Mapping[str, str]:
+        return {each.attribute: each.name for each in self._members if each.attribute != each.name}
+
+    def read(self, value: Json, path: str = "$", **outside: Any) -> T:
+        """The value of what was sent. `outside`: the fields that are no members.
+
+        Raises:
+            DecodeError: a member is missing, unknown, or of another kind; with its path.
+            InvalidError: the value refuses a member; likewise.
+        """
+        given = read_object(value, path)
+        found: dict[str, Any] = {}
+        for each in self._members:
+            member = given.get(each.name)
+            if member is not None:
+                found[each.attribute] = each.kind.read(member, path + each.below)
+            elif each.required and each.kind.nullable and each.name in given:
+                found[each.attribute] = None
+            elif each.required:
+                raise DecodeError(path + each.below, "is missing")
+        if len(given) > len(found):
+            refuse_unknown(given, self._known, path)
+        with prefix_errors(path, **self._renamed):
+            return self.made(**outside, **found)
+
+    def read_list(self, value: Json, path: str = "$") -> tuple[T, ...]:
+        """The values of a list of what was sent; raises as `read`."""
+        if not isinstance(value, list | tuple):
+            raise DecodeError(path, f"must be a list but is {kind_name(value)}")
+        return tuple(self.read(each, f"{path}[{index}]") for index, each in enumerate(value))
+
+    def take(self, value: Json, path: str = "$") -> T:
+        """The value of an answer, perhaps of a later or earlier release: unknown members are passed over, and one with
+        a default may be missing.
+
+        Raises:
+            DecodeError: a member is missing or of another kind; with its path.
+        """
+        given = read_object(value, path)
+        found: dict[str, Any] = {}
+        for each in self._members:
+            if each.name in given:
+                found[each.attribute] = each.kind.take(given[each.name], path + each.below)
+            elif each.required:
+                raise DecodeError(path + each.below, "is missing")
+        return self.made(**found)
+
+    def write(self, value: T) -> dict[str, Any]:
+        """The JSON of a value, with instants and enums as they are."""
+        names, attributes, writers = self._writing
+        found = dict(zip(names, [getattr(value, each) for each in attributes], strict=True))
+        for name in self._sometimes:
+            if found[name] == self._by_name[name].default:
+                del found[name]
+        for name, write in writers:
+            if name in found:
+                found[name] = write(found[name])
+        return {"type": self.tag, **found} if self.tag else found
+
+    @cached_property
+    def _writing(self) -> tuple[Sequence[str], Sequence[str], Sequence[tuple[str, Write]]]:
+        """The names and attributes of its members, and writers of those that are not their own JSON."""
+        members = self._members
+        writers = [(each.name, each.kind.write) for each in members if each.kind.write is not None]
+        return [each.name for each in members], [each.attribute for each in members], writers
+
+    def answer_of(self, *sources: object, **own: Any) -> dict[str, Any]:
+        """The JSON of an answer: fields that are not its `own` are those of the first source that has them. Names and
+        durations of the domain become texts.
+
+        Raises:
+            TypeError: no source has a field without a default.
+        """
+        found: dict[str, Any] = {}
+        for attribute, name, _, kind, required, default, _ in self._members:
+            value = own.get(attribute, _ABSENT)
+            for source in sources if value is _ABSENT else ():
+                if (value := getattr(source, attribute, _ABSENT)) is not _ABSENT:
+                    break
+            if value is _ABSENT:
+                if required:
+                    raise TypeError(f"{self.name} needs {attribute}")
+                value = default
+            if name not in self._sometimes or value != default:
+                if kind.write is not None:
+                    found[name] = kind.write(value)
+                else:
+                    found[name] = value if type(value) in _JSON else plain(value)
+        return found
+
+    @property
+    def kind(self) -> Kind:
+        """As a member of another shape."""
+        if self._shared:
+            return Kind(self.read, self.take, self._write_part, shapes.ref(self.name), shapes.ref(self.name))
+        return Kind(self.read, self.take, self._write_part, self.body_schema(), self.answer_schema())
+
+    def _write_part(self, value: Any) -> Any:
+        """As a member; what `answer_of` has made stays."""
+        return self.write(value) if isinstance(value, self.made) else value
+
+    @property
+    def parts(self) -> Sequence[NamedSchema]:
+        """The schemas that its own name, with its own if it is shared."""
+        return [self.body] if self._shared else self._parts()
+
+    def _parts(self) -> Sequence[NamedSchema]:
+        return [part for each in self._members if each.shape is not None for part in each.shape.parts]
+
+    @cached_property
+    def body(self) -> NamedSchema:
+        """The schema of what is sent."""
+        return NamedSchema(self.name, self.body_schema, self._parts)
+
+    @cached_property
+    def answer(self) -> NamedSchema:
+        """The schema of an answer."""
+        return NamedSchema(self.name, self.answer_schema, self._parts)
+
+    def page(self, member: str, name: str = "") -> NamedSchema:
+        """The schema of a page of answers in a member. `name`: by default its own and `Page`."""
+        after = shapes.any_text("default.flights.weekly", "`after` of the following page.")
+        schema = shapes.answer({member: shapes.array(shapes.ref(self.name))}, {"next": after})
+        return NamedSchema(name or f"{self.name}Page", schema, [self.answer])
+
+    def whole_list(self, member: str, name: str = "") -> NamedSchema:
+        """The schema of a list of answers that has all, in a member. `name`: by default its own and `List`."""
+        schema = shapes.answer({member: shapes.array(shapes.ref(self.name))})
+        return NamedSchema(name or f"{self.name}List", schema, [self.answer])
+
+    def with_members(self, name: str, **others: Schema) -> NamedSchema:
+        """The schema of an answer that has other members besides."""
+        return NamedSchema(name, lambda: shapes.extend(self.answer_schema(), shapes.answer(others)), self._parts)
+
+    def body_with(self, **others: tuple[Any, About]) -> NamedSchema:
+        """The schema of what is sent with other members that may be left out, each by its type."""
+        more = {name: kind_of(kind, about).body for name, (kind, about) in others.items()}
+        schema = shapes.record({}, more)
+        return NamedSchema(self.name, lambda: shapes.extend(self.body_schema(), schema), self._parts)
+
+    def changed(self, name: str, **others: Schema) -> NamedSchema:
+        """The schema of a change: each member that is given is set, and null sets it to its default. `others`: members
+        besides.
+        """
+        return NamedSchema(
+            name, lambda: shapes.record({}, {**{each.name: each.kind.body for each in self._members}, **others})
+        )
+
+    def body_schema(self) -> Schema:
+        required = {each.name: each.kind.body_or_null for each in self._members if each.required}
+        optional = {each.name: each.kind.body for each in self._members if not each.required}
+        return shapes.record({**self._type, **required}, optional, self._text)
+
+    @property
+    def _type(self) -> Mapping[str, Schema]:
+        return {"type": shapes.constant(self.tag)} if self.tag else {}
+
+    def answer_schema(self) -> Schema:
+        always = {each.name: each.kind.answer_or_null for each in self._members if each.name not in self._sometimes}
+        sometimes = {each.name: each.kind.answer for each in self._members if each.name in self._sometimes}
+        return shapes.answer(always, sometimes, self._text)
+
+
+def camel_case(name: str) -> str:
+    """The name of an attribute in JSON.
+
+    >>> camel_case("created_at")
+    'createdAt'
+    """
+    return _WORD.sub(lambda found: found[1].upper(), name)
+
+
+def _about(annotation: Any, given: About) -> About:
+    marks = get_args(annotation)[1:] if get_origin(annotation) is Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, About)), given)
