@@ -41,7 +41,7 @@ test: check ## check, then the short tests: about 9 minutes with the set-up
 	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not long" --hypothesis-profile=short $(ARGS)
 
 test-long: $(VENV)/.dev ## the other tests but nightly ones; repeats a failed one once
-	@$(BIN)/python -m pytest -n 5 --dist loadfile -m "long and not nightly" --reruns 1 -raR $(ARGS)
+	@$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m "long and not nightly" --reruns 1 -raR $(ARGS)
 
 test-nightly: $(VENV)/.dev ## long tests of which test-long has a cheaper one
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --reruns 1 -raR $(ARGS)

@@ -25,7 +25,7 @@ pytest.register_assert_rewrite("streamsched.testing")
 from streamsched.process.supervision import disable_grpc_fork_handlers  # noqa: E402
 from streamsched.testing.databases import Databases, open_server, open_template  # noqa: E402
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
-from tests.support.long_tests import is_long  # noqa: E402
+from tests.support.long_tests import is_long, place_in_run  # noqa: E402
 from tests.support.services import need, need_java, need_module  # noqa: E402
 
 register_profiles()
@@ -45,14 +45,23 @@ def pytest_configure() -> None:
     structlog.configure(processors=[*before, columns])
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks the tests of long modules `long`, before `-m` selects by it."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    """Marks the tests of long modules `long`, before `-m` selects by it; and puts the slowest modules first, after all
+    others have been put in an order by chance.
+    """
     for item in items:
-        if is_long(PurePosixPath(item.nodeid.partition("::")[0].removeprefix("tests/"))):
+        if is_long(_module(item)):
             item.add_marker(pytest.mark.long)
         if item.get_closest_marker("nightly") is not None:
             item.add_marker(pytest.mark.long)
+    yield
+    items.sort(key=lambda item: place_in_run(_module(item)))
+
+
+def _module(item: pytest.Item) -> PurePosixPath:
+    """Its path relative to `tests`."""
+    return PurePosixPath(item.nodeid.partition("::")[0].removeprefix("tests/"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

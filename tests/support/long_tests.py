@@ -107,6 +107,35 @@ SHORT: Final = (
     "integration/dev/test_commands.py",
 )
 
+#: Long modules that take minutes, slowest first: they are started before the others, so that none is left for the end.
+SLOWEST: Final = (
+    "acceptance/test_docs.py",
+    "faults/test_trials.py",
+    "integration/launcher/test_packages.py",
+    "integration/dev/test_data_folder.py",
+    "architecture/test_types.py",
+    "integration/api/test_reference_matrix.py",
+    "hostile/bodies/test_bodies.py",
+    "acceptance/test_newcomer.py",
+    "integration/spark/test_pfs.py",
+    "integration/dev/test_access.py",
+    "acceptance/test_demo.py",
+    "acceptance/test_pages.py",
+    "integration/launcher/test_imported_runs.py",
+    "integration/dev/test_restart.py",
+    "acceptance/test_follow_one_event.py",
+    "integration/compose/test_local_cluster.py",
+    "integration/webhooks/test_webhook_feeding.py",
+    "acceptance/test_keyed_chain.py",
+    "acceptance/test_backfill.py",
+)
+
+
+def place_in_run(path: PurePosixPath) -> int:
+    """When the module at this path, relative to `tests`, is started: a lower number before a higher one."""
+    name = str(path)
+    return SLOWEST.index(name) if name in SLOWEST else len(SLOWEST)
+
 
 @cache
 def is_long(path: PurePosixPath) -> bool:
