@@ -47,7 +47,7 @@ from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
 from streamsched.domain.triggers.trigger import Partitions
-from streamsched.process.memory import configure_memory
+from streamsched.process.memory import configure_memory, freeze_objects
 from streamsched.process.supervision import supervise
 from streamsched.roles.access import create_token_directly
 from streamsched.roles.api import api_services
@@ -114,6 +114,7 @@ async def serve(database: str, access: str) -> None:
         Settings.from_env({}, database_url=database, api_host="127.0.0.1", api_access=access)
     ) as services:
         api = HttpServer(make_api(api_services(services)), bound, started=lambda: print(url_of(bound), flush=True))
+        freeze_objects()  # as a role does
         await until_end_of_input(supervise({"api": api.run}, metrics=services.health.metrics))
 
 
