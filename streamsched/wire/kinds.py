@@ -8,10 +8,22 @@ from enum import StrEnum
 from types import MappingProxyType, NoneType, UnionType
 from typing import Annotated, Any, Final, Union, get_args, get_origin
 
-from streamsched.codec.json.reading import format_value, instant, kind
+from streamsched.codec.json.reading import (
+    find_choice,
+    format_value,
+    instant,
+    prefix_errors,
+    read_boolean,
+    read_choice,
+    read_integer,
+    read_list,
+    read_object,
+    read_text,
+)
+from streamsched.codec.schedules.secret import read_secret
 from streamsched.codec.schema import shapes
 from streamsched.codec.schema.shapes import Schema
-from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
+from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST, check_count
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef
@@ -106,7 +118,7 @@ def _integer(about: About) -> Kind:
     bounded = about.least is not None or about.most is not None
 
     def read(value: Json, path: str) -> int:
-        found = _read_integer(value, path)
+        found = read_integer(value, path)
         if bounded:
             check_count(found, path, least=least, most=most)
         return found
@@ -123,7 +135,7 @@ def _number(about: About) -> Kind:
 
 def _boolean(about: About) -> Kind:
     schema = shapes.boolean(about.example is not False, about.text)
-    return Kind(_read_boolean, _read_boolean, None, schema, schema)
+    return Kind(read_boolean, read_boolean, None, schema, schema)
 
 
 def _instant(about: About) -> Kind:
@@ -140,13 +152,8 @@ def _parsed(parse: Callable[[str], Any], write: Write, body: Schema, about: Abou
     """A type that is a text in JSON."""
 
     def read(value: Json, path: str) -> Any:
-        text = read_text(value, path)
-        try:
-            return parse(text)
-        except InvalidDefinitionError as exc:
-            raise InvalidDefinitionError(path, exc.reason) from exc
-        except InvalidError as exc:
-            raise DecodeError(path, exc.reason) from exc
+        with prefix_errors(path):
+            return parse(read_text(value, "$"))
 
     examples = body["examples"] if about.example is None else [about.example]
     described = {"description": about.text} if about.text else {}
@@ -156,17 +163,12 @@ def _parsed(parse: Callable[[str], Any], write: Write, body: Schema, about: Abou
 
 
 def _choice(options: type[StrEnum], about: About) -> Kind:
-    known = {option.value.casefold(): option for option in options}
-
     def read(value: Json, path: str) -> StrEnum:
-        found = known.get(read_text(value, path).casefold())
-        if found is None:
-            raise DecodeError(path, f"must be one of {', '.join(options)} but is {format_value(value)}")
-        return found
+        return read_choice(value, path, options)
 
     def take(value: Json, path: str) -> str:
         text = read_text(value, path)
-        return known.get(text.casefold(), text)
+        return find_choice(text, options) or text
 
     schema = shapes.choice(options, about.text)
     if about.example is not None:
@@ -177,17 +179,7 @@ def _choice(options: type[StrEnum], about: About) -> Kind:
 def _secret(about: About) -> Kind:
     """Where a secret is: `{"secret": "env:NAME"}`."""
     schema = shapes.record({"secret": shapes.text("env:HOOK_KEY")}, about=about.text or "A secret by reference.")
-
-    def read(value: Json, path: str) -> Secret:
-        given = read_object(value, path)
-        where = member_path(path, "secret")
-        if given.get("secret") is None:
-            raise DecodeError(where, "is missing")
-        secret = Secret.parse(read_text(given["secret"], where), where)
-        refuse_unknown(given, ("secret",), path)
-        return secret
-
-    return Kind(read, read, _write_secret, schema, schema)
+    return Kind(read_secret, read_secret, _write_secret, schema, schema)
 
 
 def _list(made: Any, item: Any, about: About) -> Kind:
@@ -201,9 +193,7 @@ def _list(made: Any, item: Any, about: About) -> Kind:
 
     def reads(one: Read) -> Read:
         def read(value: Json, path: str) -> Any:
-            if not isinstance(value, list | tuple):
-                raise DecodeError(path, f"must be a list but is {kind(value)}")
-            return make([one(element, f"{path}[{index}]") for index, element in enumerate(value)])
+            return make([one(element, f"{path}[{index}]") for index, element in enumerate(read_list(value, path))])
 
         return read
 
@@ -239,43 +229,10 @@ def _object(value: Any, about: About) -> Kind:
     return Kind(reads(each.read), reads(each.take), write_all, body, answer)
 
 
-def read_text(value: Json, path: str) -> str:
-    """A text; it may be empty. DecodeError: it is none."""
-    if isinstance(value, str):
-        return value
-    raise DecodeError(path, f"must be a text but is {kind(value)}")
-
-
-def read_object(value: Json, path: str) -> Mapping[str, Json]:
-    """A JSON object. DecodeError: it is none."""
-    if isinstance(value, Mapping):
-        return value
-    raise DecodeError(path, f"must be an object but is {kind(value)}")
-
-
-def refuse_unknown(given: Mapping[str, Json], known: Sequence[str], path: str) -> None:
-    """DecodeError: an object has another member than these."""
-    for name in given:
-        if name not in known:
-            raise DecodeError(member_path(path, str(name)), f"unknown field (known: {', '.join(sorted(known))})")
-
-
-def _read_integer(value: Json, path: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    raise DecodeError(path, f"must be a whole number but is {format_value(value)}")
-
-
 def _read_number(value: Json, path: str) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return value
     raise DecodeError(path, f"must be a number but is {format_value(value)}")
-
-
-def _read_boolean(value: Json, path: str) -> bool:
-    if isinstance(value, bool):
-        return value
-    raise DecodeError(path, f"must be true or false but is {format_value(value)}")
 
 
 def _read_anything(value: Json, _: str) -> Json:

@@ -9,15 +9,14 @@ from datetime import datetime
 from functools import cached_property
 from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
-from streamsched.codec.json.reading import kind as kind_name
-from streamsched.codec.json.reading import prefix_errors
+from streamsched.codec.json.reading import prefix_errors, read_list, read_object, refuse_unknown
 from streamsched.codec.schema import shapes
 from streamsched.codec.schema.shapes import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.wire.about import NOTHING, About
 from streamsched.wire.kind import HasKind, Kind, Write
-from streamsched.wire.kinds import kind_of, plain, read_object, refuse_unknown
+from streamsched.wire.kinds import kind_of, plain
 from streamsched.wire.named_schema import NamedSchema
 
 T = TypeVar("T")
@@ -125,9 +124,7 @@ class JsonShape(Generic[T]):
 
     def read_list(self, value: Json, path: str = "$") -> tuple[T, ...]:
         """The values of a list of what was sent; raises as `read`."""
-        if not isinstance(value, list | tuple):
-            raise DecodeError(path, f"must be a list but is {kind_name(value)}")
-        return tuple(self.read(each, f"{path}[{index}]") for index, each in enumerate(value))
+        return tuple(self.read(each, f"{path}[{index}]") for index, each in enumerate(read_list(value, path)))
 
     def take(self, value: Json, path: str = "$") -> T:
         """The value of an answer, perhaps of a later or earlier release: unknown members are passed over, and one with

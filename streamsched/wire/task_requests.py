@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 import orjson
@@ -25,7 +25,7 @@ from streamsched.domain.schedules.schedule import Misfire
 from streamsched.domain.tasks.recurrence import SHORTEST_TICK, Recurrence
 from streamsched.domain.tasks.task import OnExisting, TaskRequest
 from streamsched.domain.tasks.task_retry import TaskRetry
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.duration import duration_text
 from streamsched.domain.triggers.trigger import Cron, Every
 from streamsched.wire.queues import RETRY
 
@@ -39,7 +39,7 @@ def request_from_json(fields: Fields, now: datetime) -> TaskRequest:
         DecodeError, InvalidDefinitionError: with the path of the field.
     """
     key, lane = fields.text("key"), fields.optional_text("lane") or ""
-    due_at, after = fields.optional_instant("due"), optional_duration(fields, "after")
+    due_at, after = fields.optional_instant("due"), fields.optional_duration("after")
     if after is not None:
         if due_at is not None:
             fields.fail("after", "and `due` exclude each other")
@@ -86,16 +86,6 @@ def options_from_json(value: object) -> tuple[Recurrence | None, TaskRetry | Non
     return None if recurring is None else _recurrence(recurring, None), _retry(fields)
 
 
-def optional_duration(fields: Fields, name: str) -> timedelta | None:
-    """A duration, or None when the field is absent.
-
-    Raises:
-        DecodeError, InvalidDefinitionError: with the path of the field.
-    """
-    text = fields.optional_text(name)
-    return None if text is None else parse_duration(text, fields.path_of(name))
-
-
 def _retry(fields: Fields) -> TaskRetry | None:
     given = fields.optional_value("retry")
     return None if given is None else RETRY.read(given, fields.path_of("retry"))
@@ -133,13 +123,13 @@ def _recurrence_to_json(recurrence: Recurrence) -> dict[str, Any]:
 def _recurrence(fields: Fields, from_: datetime | None) -> Recurrence:
     rhythm = _rhythm(fields.object("rhythm"))
     repeats, until = fields.optional_integer("repeats"), fields.optional_instant("until")
-    ttl = optional_duration(fields, "ttl")
+    ttl = fields.optional_duration("ttl")
     if ttl is not None:
         if until is not None or from_ is None:
             fields.fail("ttl", "and `until` exclude each other")
         until = add_duration(from_, ttl)
     misfire = fields.optional_choice("misfire", Misfire) or Misfire.ALL
-    window = optional_duration(fields, "window")
+    window = fields.optional_duration("window")
     fields.check_all_read()
     with prefix_errors(fields.path):
         return Recurrence(rhythm, repeats, until, misfire, window)

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from streamsched.codec.json.reading import format_value
+from streamsched.codec.json.reading import format_value, read_object, read_text
 from streamsched.codec.schema import shapes
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.wire.kind import Kind
-from streamsched.wire.kinds import read_object, read_text
 from streamsched.wire.named_schema import NamedSchema
 from streamsched.wire.shape import JsonShape
 

@@ -88,8 +88,7 @@ class ArrivalReader:
         own = Fields({subject: given} if isinstance(given, str) else given, fields.path_of(name))
         by = own.text_list("by") if own.has("by") else None
         formats = own.texts("format")
-        text = own.optional_text("back")
-        back = parse_duration("0s" if text is None else text, own.path_of("back"))
+        back = own.optional_duration("back") or timedelta(0)
         rest = {key: value for key, value in own.raw().items() if key not in ("by", "format", "back")}
         trigger = trigger_codec.from_json({**fixed, **rest}, own.path, app=self._app, distinct=True)
         if by is not None:

@@ -9,9 +9,9 @@ streamsched.domain.errors.DecodeError: $.trigger.numPartitions: must be at least
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
@@ -21,6 +21,7 @@ from streamsched.domain.limits import abridge, add_duration, clamp_instant
 from streamsched.domain.time.duration import parse_duration
 
 _E = TypeVar("_E", bound=StrEnum)
+_T = TypeVar("_T")
 
 _SHOWN = 60
 
@@ -102,10 +103,59 @@ def moment_ago(text: str, path: str, now: datetime) -> datetime:
         ) from exc
 
 
-def _text(value: Json, path: str) -> str:
+def read_text(value: Json, path: str) -> str:
+    """A text; it may be empty. DecodeError: it is none."""
     if not isinstance(value, str):
         raise DecodeError(path, f"must be a text but is {kind(value)}")
     return value
+
+
+def read_integer(value: Json, path: str) -> int:
+    """A whole number. DecodeError: it is none."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise DecodeError(path, f"must be a whole number but is {format_value(value)}")
+    return value
+
+
+def read_boolean(value: Json, path: str) -> bool:
+    """True or false. DecodeError: it is neither."""
+    if not isinstance(value, bool):
+        raise DecodeError(path, f"must be true or false but is {format_value(value)}")
+    return value
+
+
+def read_list(value: Json, path: str) -> Sequence[Json]:
+    """A JSON list. DecodeError: it is none."""
+    if not isinstance(value, list | tuple):
+        raise DecodeError(path, f"must be a list but is {kind(value)}")
+    return value
+
+
+def read_object(value: object, path: str) -> Mapping[str, Json]:
+    """A JSON object. DecodeError: it is none."""
+    if not isinstance(value, Mapping):
+        raise DecodeError(path, f"must be an object but is {kind(value)}")
+    return value  # pyright: ignore[reportUnknownVariableType] - the names of JSON are texts
+
+
+def find_choice(text: str, options: type[_E]) -> _E | None:
+    """The member of an enum with this text, in any case; None: there is none."""
+    return next((option for option in options if text.casefold() == option.value.casefold()), None)
+
+
+def read_choice(value: Json, path: str, options: type[_E]) -> _E:
+    """A member of an enum, in any case. DecodeError: it is none."""
+    found = find_choice(text := read_text(value, path), options)
+    if found is None:
+        raise DecodeError(path, f"must be one of {', '.join(options)} but is {format_value(text)}")
+    return found
+
+
+def refuse_unknown(given: Mapping[str, Json], known: Collection[str], path: str) -> None:
+    """DecodeError: an object has another field than these."""
+    for name in given:
+        if name not in known:
+            raise DecodeError(member_path(path, str(name)), f"unknown field (known: {', '.join(sorted(known))})")
 
 
 class Fields:
@@ -117,9 +167,7 @@ class Fields:
     __slots__ = ("_object", "_read", "path")
 
     def __init__(self, obj: object, path: str = "$") -> None:
-        if not isinstance(obj, Mapping):
-            raise DecodeError(path, f"must be an object but is {kind(obj)}")
-        self._object: Mapping[str, Json] = obj
+        self._object = read_object(obj, path)
         self._read: set[str] = set()
         self.path = path
 
@@ -153,10 +201,7 @@ class Fields:
 
     def text(self, name: str) -> str:
         """A text that is not empty. DecodeError: it is missing, or not one."""
-        value = self.required_value(name)
-        if not isinstance(value, str):
-            self.fail(name, f"must be a text but is {kind(value)}")
-        return value
+        return self._checked(name, read_text)
 
     def optional_text(self, name: str) -> str | None:
         """As `text`; None when the field is absent."""
@@ -164,9 +209,7 @@ class Fields:
 
     def integer(self, name: str, *, minimum: int | None = None) -> int:
         """A whole number, at least `minimum`. DecodeError: it is missing, or not one."""
-        value = self.required_value(name)
-        if not isinstance(value, int) or isinstance(value, bool):
-            self.fail(name, f"must be a whole number but is {format_value(value)}")
+        value = self._checked(name, read_integer)
         if minimum is not None and value < minimum:
             self.fail(name, f"must be at least {minimum} but is {value}")
         return value
@@ -175,18 +218,9 @@ class Fields:
         """As `integer`; None when the field is absent."""
         return self.integer(name, minimum=minimum) if self._has(name) else None
 
-    def nullable_integer(self, name: str, *, minimum: int | None = None) -> int | None:
-        """A whole number or an explicit null; unlike in other methods an absent field is an error."""
-        if name in self._object and not self._has(name):
-            return None
-        return self.integer(name, minimum=minimum)
-
     def boolean(self, name: str) -> bool:
         """True or false. DecodeError: it is missing, or neither."""
-        value = self.required_value(name)
-        if not isinstance(value, bool):
-            self.fail(name, f"must be true or false but is {format_value(value)}")
-        return value
+        return self._checked(name, read_boolean)
 
     def optional_boolean(self, name: str) -> bool | None:
         """As `boolean`; None when the field is absent."""
@@ -200,11 +234,17 @@ class Fields:
         """As `instant`; None when the field is absent."""
         return self.instant(name) if self._has(name) else None
 
+    def duration(self, name: str) -> timedelta:
+        """A duration such as `2h30m`. InvalidDefinitionError: the text is none, or it is too long."""
+        return parse_duration(self.text(name), self.path_of(name))
+
+    def optional_duration(self, name: str) -> timedelta | None:
+        """As `duration`; None when the field is absent."""
+        return self.duration(name) if self._has(name) else None
+
     def list(self, name: str) -> list[tuple[Json, str]]:
         """The elements with their paths, in order."""
-        value = self.required_value(name)
-        if not isinstance(value, list | tuple):
-            self.fail(name, f"must be a list but is {kind(value)}")
+        value = self._checked(name, read_list)
         return [(element, member_path(self.path_of(name), index)) for index, element in enumerate(value)]
 
     def optional_list(self, name: str) -> list[tuple[Json, str]]:
@@ -232,15 +272,11 @@ class Fields:
 
     def text_list(self, name: str) -> tuple[str, ...]:
         """A list of texts; none when the field is absent."""
-        return tuple(_text(element, path) for element, path in self.optional_list(name))
+        return tuple(read_text(element, path) for element, path in self.optional_list(name))
 
     def choice(self, name: str, options: type[_E]) -> _E:
         """A member of an enum, case-insensitive."""
-        text = self.text(name)
-        for option in options:
-            if text.casefold() == option.value.casefold():
-                return option
-        return self.fail(name, f"must be one of {', '.join(options)} but is {format_value(text)}")
+        return self._checked(name, lambda value, path: read_choice(value, path, options))
 
     def optional_choice(self, name: str, options: type[_E]) -> _E | None:
         """As `choice`; None when the field is absent."""
@@ -256,10 +292,15 @@ class Fields:
 
     def check_all_read(self) -> None:
         """Refuses fields that were not read."""
-        for name in self._object:
-            if name not in self._read:
-                known = ", ".join(sorted(self._read))
-                raise DecodeError(self.path_of(str(name)), f"unknown field (known: {known})")
+        refuse_unknown(self._object, self._read, self.path)
+
+    def _checked(self, name: str, read: Callable[[Json, str], _T]) -> _T:
+        """What `read` makes of a value that is there; the path is made for an error only."""
+        value = self.required_value(name)
+        try:
+            return read(value, "")
+        except DecodeError as exc:
+            raise DecodeError(self.path_of(name), exc.reason) from None
 
     def _has(self, name: str) -> bool:
         return self.optional_value(name) is not None

@@ -26,7 +26,7 @@ from streamsched.domain.constraints.plugin import PlugIn, canonical
 from streamsched.domain.constraints.pool import Pool
 from streamsched.domain.constraints.rate import Rate, RateScope
 from streamsched.domain.constraints.window import TimeWindow
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.duration import duration_text
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _WALL: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
@@ -192,7 +192,7 @@ def _read_duration(fields: Fields, millis: str, text: str) -> timedelta:
         if fields.has(millis):
             fields.fail(text, f"says the duration a second time, beside {millis}")
         fields.ignore(millis)
-        return parse_duration(fields.text(text), fields.path_of(text))
+        return fields.duration(text)
     fields.ignore(text)
     amount = fields.integer(millis, minimum=1)
     try:

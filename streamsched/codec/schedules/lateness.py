@@ -21,7 +21,7 @@ def from_json(obj: object, path: str = "$") -> Late:
         with prefix_errors(path, after=""):
             return Late(parse_duration(obj, "$"))
     fields = Fields(obj, path)
-    after = parse_duration(fields.text("after"), fields.path_of("after"))
+    after = fields.duration("after")
     then = fields.optional_choice("then", OnLate) or OnLate.DROP
     fields.check_all_read()
     with prefix_errors(path):

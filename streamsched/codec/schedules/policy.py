@@ -13,7 +13,7 @@ from streamsched.codec.schedules import catchup, deadline, lateness, pause, retr
 from streamsched.domain.schedules.catchup import UNBOUNDED
 from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.schedule import Misfire, OnTimeout, Schedule
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.duration import duration_text
 from streamsched.domain.triggers.consumption import Consumption
 
 
@@ -46,9 +46,7 @@ def read(fields: Fields) -> dict[str, Any]:
         "misfire": fields.optional_choice("misfire", Misfire),
         "on_timeout": fields.optional_choice("onTimeout", OnTimeout),
         "consumption": fields.optional_choice("consumption", Consumption),
-        "max_duration": parse_duration(longest, fields.path_of("maxDuration"))
-        if (longest := fields.optional_text("maxDuration")) is not None
-        else None,
+        "max_duration": fields.optional_duration("maxDuration"),
         "retry": retry.from_json(inner) if (inner := fields.optional_object("retry")) is not None else None,
         "catch_up": catchup.from_json(inner) if (inner := fields.optional_object("catchUp")) is not None else None,
         "late": None if late is None else lateness.from_json(late, fields.path_of("late")),

@@ -9,7 +9,7 @@ from typing import Any
 from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.schedules.retry import Retry
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.duration import duration_text
 
 
 def to_json(retry: Retry) -> dict[str, Any]:
@@ -31,9 +31,8 @@ def from_json(fields: Fields) -> Retry:
     if fields.has("on"):
         given["on"] = frozenset(_failure(fields, name) for name in on)
     for name in ("delay", "longest"):
-        text = fields.optional_text(name)
-        if text is not None:
-            given[name] = parse_duration(text, fields.path_of(name))
+        if (duration := fields.optional_duration(name)) is not None:
+            given[name] = duration
     attempts = fields.integer("attempts", minimum=1)
     fields.check_all_read()
     with prefix_errors(fields.path):

@@ -65,7 +65,7 @@ from streamsched.domain.schedules.schedule import (
     Schedule,
     usual_constraints,
 )
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.duration import duration_text
 
 _R = TypeVar("_R", ProgramRef, ScheduleRef)
 
@@ -276,9 +276,7 @@ def _with_calendars(definition: Json, named: Mapping[str, Json], path: str) -> J
 def _schedule(fields: Fields, app: AppRef | None, *, distinct: bool) -> Schedule:
     ref = _ref(fields, ScheduleRef, app)
     owner = ref.owner
-    timeout = (
-        None if (given := fields.optional_text("timeout")) is None else parse_duration(given, fields.path_of("timeout"))
-    )
+    timeout = fields.optional_duration("timeout")
     program = _started_program(fields, owner)
     trigger = trigger_codec.from_json(
         fields.required_value("trigger"), fields.path_of("trigger"), app=owner, distinct=distinct
@@ -338,8 +336,7 @@ def _read_executable(fields: Fields, namespace: str = DEFAULT_NAMESPACE) -> Exec
 
 
 def _enqueue(fields: Fields) -> EnqueueJob:
-    text, data = fields.optional_text("after"), fields.optional_value("data")
-    after = timedelta(0) if text is None else parse_duration(text, fields.path_of("after"))
+    after, data = fields.optional_duration("after") or timedelta(0), fields.optional_value("data")
     if data is not None and not isinstance(data, str):
         data = orjson.dumps(data).decode()
     queue, lane, key = fields.text("queue"), fields.optional_text("lane"), fields.optional_text("key")
@@ -352,10 +349,9 @@ def _http(fields: Fields) -> HttpJob:
     headers, body = templates(fields, "headers"), optional_template(fields, "body")
     url = optional_template(fields, "url") or fields.text("url")
     method = fields.optional_text("method") or plain.method
-    text = fields.optional_text("timeout")
-    timeout = plain.timeout if text is None else parse_duration(text, fields.path_of("timeout"))
+    timeout = fields.optional_duration("timeout")
     with prefix_errors(fields.path):
-        return HttpJob(url, method.upper(), headers, body, timeout)
+        return HttpJob(url, method.upper(), headers, body, plain.timeout if timeout is None else timeout)
 
 
 def _name_fields(ref: ProgramRef | ScheduleRef) -> dict[str, str]:

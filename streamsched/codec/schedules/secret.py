@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from streamsched.codec.json.reading import Fields
+from streamsched.domain.json_value import Json
 from streamsched.domain.programs.secret import Secret
 
 
@@ -25,6 +26,18 @@ def with_secrets(plain: Mapping[str, str], secrets: Mapping[str, Secret]) -> dic
     return {**plain, **{name: {"secret": secret.reference} for name, secret in secrets.items()}}
 
 
+def read_secret(value: Json, path: str) -> Secret:
+    """A reference.
+
+    Raises:
+        DecodeError, InvalidDefinitionError: it is none; with its path.
+    """
+    reference = Fields(value, path)
+    secret = Secret.parse(reference.text("secret"), reference.path_of("secret"))
+    reference.check_all_read()
+    return secret
+
+
 def plain_and_secret(fields: Fields, name: str) -> PlainAndSecret:
     """An object whose values are texts or references; empty when the field is absent.
 
@@ -36,9 +49,7 @@ def plain_and_secret(fields: Fields, name: str) -> PlainAndSecret:
     for each in [] if inner is None else inner.names():
         assert inner is not None
         if isinstance(inner.optional_value(each), Mapping):
-            reference = inner.object(each)
-            found.secret[each] = Secret.parse(reference.text("secret"), reference.path_of("secret"))
-            reference.check_all_read()
+            found.secret[each] = read_secret(inner.required_value(each), inner.path_of(each))
         else:
             found.plain[each] = inner.text(each)
     return found
@@ -54,7 +65,4 @@ def optional_template(fields: Fields, name: str) -> str | None:
     """A text with placeholders; a reference is its placeholder; None when the field is absent."""
     if not isinstance(fields.optional_value(name), Mapping):
         return fields.optional_text(name)
-    reference = fields.object(name)
-    secret = Secret.parse(reference.text("secret"), reference.path_of("secret"))
-    reference.check_all_read()
-    return str(secret)
+    return str(read_secret(fields.required_value(name), fields.path_of(name)))

@@ -22,7 +22,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.domain.names import ProgramRef
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.duration import duration_text
 from streamsched.domain.time.grain import Grain
 from streamsched.domain.time.period import NO_ZONE
 from streamsched.domain.triggers.correlation import AT_MOST, EXPIRES, OnFull, Per, usual_policy
@@ -115,12 +115,12 @@ def from_json(
                 return AtLeast(count, children)
         case "THEN":
             first, second = _read_one(fields, "first", read), _read_one(fields, "second", read)
-            within = _optional_duration(fields, "within")
+            within = fields.optional_duration("within")
             with prefix_errors(fields.path):
                 return Then(first, second, within)
         case "UNLESS":
             wanted, veto = _read_one(fields, "trigger", read), _read_one(fields, "veto", read)
-            within = _optional_duration(fields, "within")
+            within = fields.optional_duration("within")
             with prefix_errors(fields.path):
                 return Unless(wanted, veto, within)
         case "WITHIN" | "QUIET" | "SILENCE":
@@ -132,7 +132,7 @@ def from_json(
 
 
 def _read_timed(kind: str, fields: Fields, read: Read) -> Timed:
-    duration = parse_duration(fields.text("duration"), fields.path_of("duration"))
+    duration = fields.duration("duration")
     if kind == "SILENCE":
         of = _read_one(fields, "of", read)
         if not isinstance(of, Partitions | Total | StreamGrowth | ProgramStatus | CustomEvent):
@@ -141,7 +141,7 @@ def _read_timed(kind: str, fields: Fields, read: Read) -> Timed:
             return Silence(of, duration)
     trigger = _read_one(fields, "trigger", read)
     if kind == "QUIET":
-        at_most = _optional_duration(fields, "atMost")
+        at_most = fields.optional_duration("atMost")
         with prefix_errors(fields.path, at_most="atMost"):
             return Quiet(trigger, duration, at_most)
     then = fields.optional_choice("then", OnExpiry) or OnExpiry.RESET
@@ -160,7 +160,7 @@ def _read_per(fields: Fields, read: Read, program: ReadProgram, *, submitted: bo
     grain = fields.optional_choice("grain", Grain)
     coarse, fine = fields.optional_choice("rolledUpTo", Grain), fields.optional_choice("fannedOutTo", Grain)
     of = fields.optional_integer("of", minimum=1)
-    expires = _optional_duration(fields, "expires")
+    expires = fields.optional_duration("expires")
     at_most = fields.optional_integer("atMost", minimum=1)
     each, calendar = _read_each(fields), calendars.field(fields)
     full, zone = fields.optional_choice("then", OnFull) or usual_policy(run_of), fields.optional_text("zone") or NO_ZONE
@@ -185,7 +185,7 @@ def _read_each(fields: Fields) -> KnownSet | None:
 
 
 def _on_correction(fields: Fields, default: OnCorrection | None) -> OnCorrection | None:
-    said, quiet = fields.optional_choice("onCorrection", CorrectionPolicy), _optional_duration(fields, "quiet")
+    said, quiet = fields.optional_choice("onCorrection", CorrectionPolicy), fields.optional_duration("quiet")
     if quiet is not None and said is not CorrectionPolicy.RERUN:
         fields.fail("quiet", "goes with onCorrection 'rerun', and only with that")
     match said:
@@ -255,11 +255,6 @@ def _read_one(fields: Fields, name: str, read: Read) -> Trigger:
 def _read_several(fields: Fields, read: Read) -> tuple[Trigger, ...]:
     children = tuple(read(child, path) for child, path in fields.list("triggers"))
     return children or fields.fail("triggers", "must name at least one trigger")
-
-
-def _optional_duration(fields: Fields, name: str) -> timedelta | None:
-    text = fields.optional_text(name)
-    return None if text is None else parse_duration(text, fields.path_of(name))
 
 
 def _duration(name: str, duration: timedelta | None) -> dict[str, str]:

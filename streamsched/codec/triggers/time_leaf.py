@@ -23,7 +23,7 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.ticks.fire_times import SHORTEST, check_cron
 from streamsched.domain.time.calendar import OnClosed
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.time.duration import duration_text
 from streamsched.domain.triggers.trigger import At, Cron, Every, SinceLastRun, TickingLeaf
 
 
@@ -79,7 +79,7 @@ def every(fields: Fields, _: AppRef | None) -> Every:
         DecodeError: a field is missing or of the wrong kind.
         InvalidDefinitionError: the interval is invalid or too short; the zone is unknown, or there is no calendar.
     """
-    interval = parse_duration(fields.text("interval"), fields.path_of("interval"))
+    interval = fields.duration("interval")
     start, zone = fields.optional_instant("start"), fields.optional_text("timeZone") or "UTC"
     calendar, jitter = calendars.field(fields), _jitter(fields)
     with prefix_errors(fields.path, zone="timeZone"):
@@ -105,14 +105,13 @@ def since_last_run(fields: Fields, _: AppRef | None) -> SinceLastRun:
         DecodeError: the duration is missing.
         InvalidDefinitionError: it is invalid, too short or too long.
     """
-    duration = parse_duration(fields.text("duration"), fields.path_of("duration"))
+    duration = fields.duration("duration")
     with prefix_errors(fields.path):
         return SinceLastRun(duration)
 
 
 def _jitter(fields: Fields) -> timedelta:
-    text = fields.optional_text("jitter")
-    return timedelta(0) if text is None else parse_duration(text, fields.path_of("jitter"))
+    return fields.optional_duration("jitter") or timedelta(0)
 
 
 def _common_fields(leaf: Cron | Every) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import add_duration, check_instant
-from streamsched.wire.task_requests import optional_duration
 
 routes = Routes("/v1/tasks", "tasks")
 
@@ -86,7 +85,7 @@ async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     (optional) is stored in the history.
     """
     fields = Fields(body)
-    due_at, after = fields.optional_instant("due"), optional_duration(fields, "after")
+    due_at, after = fields.optional_instant("due"), fields.optional_duration("after")
     reason = fields.optional_text("reason") or ""
     fields.check_all_read()
     now = clock.now()
