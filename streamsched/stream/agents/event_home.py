@@ -78,7 +78,7 @@ class EventHome:
         #: Event keys whose row has to be written; a dict for its order.
         self._changed: dict[bytes, None] = {}
 
-    async def recovered(self) -> None:
+    async def prepare(self) -> None:
         """Call it once when the tables have been restored: builds the index of known ids, yielding to the loop."""
         await self._known_ids.rebuild_index()
 

@@ -21,14 +21,14 @@ class Homes:
         self.events = events
         self.schedules = schedules
 
-    async def recovered(self) -> None:
+    async def prepare(self) -> None:
         """Call it once when the tables have been restored, before the first chunk.
 
         Raises:
             ConfigurationError: the log was written before release 0.1.0.
         """
         self.schedules.check_release()
-        await self.events.recovered()
+        await self.events.prepare()
 
     def process_in_steps(self, chunk: Chunk) -> Iterator[None]:
         """Processes the chunk's signals in steps of about `STEP_S` seconds, then writes each changed state once. The

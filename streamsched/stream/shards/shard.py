@@ -189,6 +189,11 @@ class Shard:
         self._first_turn = since
         self._running = asyncio.create_task(self._run(), name=f"streamsched-shard-{number}")
 
+    @property
+    def has_started(self) -> bool:
+        """Whether `start` has returned; also true after `stop`."""
+        return self._running is not None
+
     async def stop(self) -> None:
         """Finishes the turn in flight, then stops. Idempotent, and allowed in any state. Records that were read but not
         committed are read again by the next owner.
@@ -350,7 +355,7 @@ class Shard:
                 f"shard {self.number} was retired by `streamsched reshard`: restart with the new number of shards; if "
                 "the command did not finish, run it again"
             )
-        await app.homes.recovered()
+        await app.homes.prepare()
         return recovered
 
 

@@ -30,14 +30,6 @@ class BackOff:
         return (double_pause(self.first, retries, longest=self.most) for retries in count())
 
 
-class _CannotStartError(Exception):
-    """Distinguishes the installation's errors, which a start meets, from those of a turn."""
-
-    def __init__(self, reason: ConfigurationError) -> None:
-        super().__init__(str(reason))
-        self.reason = reason
-
-
 class ShardRunner:
     """Creates and runs one instance after another of the same shard, until `end` is called or a newer owner fences it.
 
@@ -65,9 +57,9 @@ class ShardRunner:
             except FencedError:
                 log.info("shard.fenced", shard=self.number)
                 return
-            except _CannotStartError as error:
-                raise error.reason from None
             except Exception as error:  # after any failure the shard restarts from the log
+                if isinstance(error, ConfigurationError) and not shard.has_started:
+                    raise
                 if loop.time() - began > self._back_off.most:
                     pauses = self._back_off.pauses()
                 pause = self._back_off.first if shard.is_searching else next(pauses)
@@ -83,10 +75,7 @@ class ShardRunner:
 
     async def _run_once(self, shard: Shard) -> None:
         try:
-            try:
-                await shard.start()
-            except ConfigurationError as error:
-                raise _CannotStartError(error) from error
+            await shard.start()
             ending = asyncio.ensure_future(self._ending.wait())
             try:
                 await asyncio.wait((ending, shard.ended), return_when=asyncio.FIRST_COMPLETED)

@@ -292,13 +292,6 @@ class StoredWorld(Questions):
             yield
 
     @asynccontextmanager
-    async def table_away(self, table: str) -> AsyncIterator[None]:
-        """No query of the table works until the end of the block."""
-        await self.pool.execute(f"ALTER TABLE {table} RENAME TO away")
-        yield
-        await self.pool.execute(f"ALTER TABLE away RENAME TO {table}")
-
-    @asynccontextmanager
     async def table_locked(self, table: str) -> AsyncIterator[None]:
         """Another session keeps all from the table until the end of the block."""
         async with self.pool.acquire() as connection, connection.transaction():
