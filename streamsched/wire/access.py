@@ -66,13 +66,13 @@ CREATED_TOKEN: Final = JsonShape(TokenState, "CreatedToken")
 
 def token_view(record: TokenRecord, now: datetime) -> dict[str, Any]:
     """A token without its secret."""
-    return TOKEN.answer_of(record, **_standing(record, now))
+    return TOKEN.answer_of(record, **_fields_at(record, now))
 
 
 def created_token_view(record: TokenRecord, text: str, now: datetime) -> dict[str, Any]:
     """A token with its text."""
-    return CREATED_TOKEN.answer_of(record, text=text, **_standing(record, now))
+    return CREATED_TOKEN.answer_of(record, text=text, **_fields_at(record, now))
 
 
-def _standing(record: TokenRecord, now: datetime) -> Mapping[str, str | None]:
+def _fields_at(record: TokenRecord, now: datetime) -> Mapping[str, str | None]:
     return {"revoked_by": record.revoked_by or None, "invalid": record.refusal_reason(now) or None}

@@ -75,7 +75,7 @@ def _kind(annotation: Any, about: About) -> Kind:
     if origin is Mapping:
         return _object(arguments[1], about)
     if annotation in _PARSED:
-        return _parsed(*_PARSED[annotation], about)
+        return _text_value(*_PARSED[annotation], about)
     if annotation in _PLAIN:
         return _PLAIN[annotation](about)
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
@@ -143,12 +143,12 @@ def _instant(about: About) -> Kind:
     return Kind(instant, instant, None, schema, schema)
 
 
-def _anything(about: About) -> Kind:
+def _any_value(about: About) -> Kind:
     schema = shapes.anything(about.example, about.text)
-    return Kind(_read_anything, _read_anything, None, schema, schema)
+    return Kind(_read_any_value, _read_any_value, None, schema, schema)
 
 
-def _parsed(parse: Callable[[str], Any], write: Write, body: Schema, about: About) -> Kind:
+def _text_value(parse: Callable[[str], Any], write: Write, body: Schema, about: About) -> Kind:
     """A type that is a text in JSON."""
 
     def read(value: Json, path: str) -> Any:
@@ -235,7 +235,7 @@ def _read_number(value: Json, path: str) -> float:
     raise DecodeError(path, f"must be a number but is {format_value(value)}")
 
 
-def _read_anything(value: Json, _: str) -> Json:
+def _read_any_value(value: Json, _: str) -> Json:
     return value
 
 
@@ -254,7 +254,7 @@ _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
         bool: _boolean,
         datetime: _instant,
         Secret: _secret,
-        Any: _anything,
+        Any: _any_value,
     }
 )
 _PARSED: Final[Mapping[Any, tuple[Callable[[str], Any], Write, Schema]]] = MappingProxyType(

@@ -74,13 +74,17 @@ class ChangedPreferences:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BundleState:
-    """A stored bundle. `programs`: how many refer to it."""
-
+class _Bundle:
     namespace: Annotated[str, _NAMESPACE]
     digest: Annotated[str, _DIGEST]
     bytes: Annotated[int, About(10240)]
     files: Annotated[int, About(3)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleState(_Bundle):
+    """A stored bundle. `programs`: how many refer to it."""
+
     created_at: datetime
     used_at: datetime
     programs: int
@@ -97,13 +101,9 @@ class BundleUse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredBundle:
+class StoredBundle(_Bundle):
     """A bundle that was uploaded. `new`: it was not there yet."""
 
-    namespace: Annotated[str, _NAMESPACE]
-    digest: Annotated[str, _DIGEST]
-    bytes: Annotated[int, About(10240)]
-    files: Annotated[int, About(3)]
     new: bool
 
 

@@ -97,7 +97,7 @@ class JsonShape(Generic[T]):
         return [*(["type"] if self.tag else []), *self._by_name]
 
     @cached_property
-    def _renamed(self) -> Mapping[str, str]:
+    def _json_names(self) -> Mapping[str, str]:
         return {each.attribute: each.name for each in self._members if each.attribute != each.name}
 
     def read(self, value: Json, path: str = "$", **outside: Any) -> T:
@@ -119,7 +119,7 @@ class JsonShape(Generic[T]):
                 raise DecodeError(path + each.below, "is missing")
         if len(given) > len(found):
             refuse_unknown(given, self._known, path)
-        with prefix_errors(path, **self._renamed):
+        with prefix_errors(path, **self._json_names):
             return self.made(**outside, **found)
 
     def read_list(self, value: Json, path: str = "$") -> tuple[T, ...]:
@@ -144,7 +144,7 @@ class JsonShape(Generic[T]):
 
     def write(self, value: T) -> dict[str, Any]:
         """The JSON of a value, with instants and enums as they are."""
-        names, attributes, writers = self._writing
+        names, attributes, writers = self._writers
         found = dict(zip(names, [getattr(value, each) for each in attributes], strict=True))
         for name in self._sometimes:
             if found[name] == self._by_name[name].default:
@@ -155,7 +155,7 @@ class JsonShape(Generic[T]):
         return {"type": self.tag, **found} if self.tag else found
 
     @cached_property
-    def _writing(self) -> tuple[Sequence[str], Sequence[str], Sequence[tuple[str, Write]]]:
+    def _writers(self) -> tuple[Sequence[str], Sequence[str], Sequence[tuple[str, Write]]]:
         """The names and attributes of its members, and writers of those that are not their own JSON."""
         members = self._members
         writers = [(each.name, each.kind.write) for each in members if each.kind.write is not None]
@@ -185,7 +185,7 @@ class JsonShape(Generic[T]):
                     found[name] = value if type(value) in _JSON else plain(value)
         return found
 
-    @property
+    @cached_property
     def kind(self) -> Kind:
         """As a member of another shape."""
         if self._shared:
@@ -216,9 +216,7 @@ class JsonShape(Generic[T]):
 
     def page(self, member: str, name: str = "") -> NamedSchema:
         """The schema of a page of answers in a member. `name`: by default its own and `Page`."""
-        after = shapes.any_text("default.flights.weekly", "`after` of the following page.")
-        schema = shapes.answer({member: shapes.array(shapes.ref(self.name))}, {"next": after})
-        return NamedSchema(name or f"{self.name}Page", schema, [self.answer])
+        return NamedSchema(name or f"{self.name}Page", shapes.page(member, shapes.ref(self.name)), [self.answer])
 
     def whole_list(self, member: str, name: str = "") -> NamedSchema:
         """The schema of a list of answers that has all, in a member. `name`: by default its own and `List`."""
@@ -235,7 +233,7 @@ class JsonShape(Generic[T]):
         schema = shapes.record({}, more)
         return NamedSchema(self.name, lambda: shapes.extend(self.body_schema(), schema), self._parts)
 
-    def changed(self, name: str, **others: Schema) -> NamedSchema:
+    def change_schema(self, name: str, **others: Schema) -> NamedSchema:
         """The schema of a change: each member that is given is set, and null sets it to its default. `others`: members
         besides.
         """

@@ -23,4 +23,4 @@ _MEMBERS: Final[Mapping[str, About]] = {
 #: What is stored, and what a change changes.
 DEFINITION: Final = JsonShape(Webhook, outside=("namespace", "name"), about=_MEMBERS)
 NEW: Final = JsonShape(Webhook, "NewWebhook", outside=("namespace",), about=_MEMBERS)
-CHANGED: Final = DEFINITION.changed("ChangedWebhook", oldSecretFor=duration("1d"))
+CHANGED: Final = DEFINITION.change_schema("ChangedWebhook", oldSecretFor=duration("1d"))

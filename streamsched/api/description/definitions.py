@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, RUN, SCHEDULE, STATE, WHEN, paged
+from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, RUN, SCHEDULE, STATE, WHEN
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.programs import KINDS
 from streamsched.codec.schema.shapes import (
@@ -22,6 +22,7 @@ from streamsched.codec.schema.shapes import (
     nullable,
     object_by_name,
     one_of,
+    page,
     record,
     ref,
     text,
@@ -152,12 +153,12 @@ ANSWERS: Final[Definitions] = {
             "deployedFrom": MAYBE_TEXT,
         }
     ),
-    "AppPage": paged("apps", ref("AppSummary")),
+    "AppPage": page("apps", ref("AppSummary")),
     "StoredProgram": one_of(
         *(extend(each, answer({"id": PROGRAM})) for each in KINDS),
         about="A program with its id and default arguments.",
     ),
-    "ProgramPage": paged("programs", ref("StoredProgram")),
+    "ProgramPage": page("programs", ref("StoredProgram")),
     "Progress": {
         **answer(
             {
@@ -188,7 +189,7 @@ ANSWERS: Final[Definitions] = {
         "description": "A schedule: its definition, its state and its progress.",
     },
     "SuspendedSchedule": extend(_SCHEDULE, _SHOWN, answer({"dropped": ref("Dropped"), "endedJobs": array(any_text())})),
-    "SchedulePage": paged("schedules", ref("StoredSchedule")),
+    "SchedulePage": page("schedules", ref("StoredSchedule")),
     "VerdictTotal": answer({"verdict": any_text("used"), "late": MAYBE_TEXT, "total": integer(7), "lastAt": WHEN}),
     "KeyPage": answer({"keys": array(_KEY), "losses": _LOSSES}, {"next": any_text("day=2026-03-01")}),
     "History": answer(
@@ -231,7 +232,7 @@ ANSWERS: Final[Definitions] = {
             ),
         }
     ),
-    "BookmarkPage": paged(
+    "BookmarkPage": page(
         "bookmarks", answer({"name": any_text("watch.default.flights"), "revision": integer(3), "changedAt": WHEN})
     ),
     "Bookmark": answer(

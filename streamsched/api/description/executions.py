@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, REASON, RUN, SCHEDULE, WHEN, paged
+from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, REASON, RUN, SCHEDULE, WHEN
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.shapes import (
     Definitions,
@@ -20,6 +20,7 @@ from streamsched.codec.schema.shapes import (
     nullable,
     object_by_name,
     one_of,
+    page,
     record,
     ref,
     text,
@@ -181,7 +182,7 @@ _PLAN: Final = answer(
 
 EXECUTIONS: Final[Definitions] = {
     "Job": _JOB,
-    "JobPage": paged("jobs", ref("Job")),
+    "JobPage": page("jobs", ref("Job")),
     "Why": _WHY,
     "ProgramSubmission": record(
         {},
@@ -235,7 +236,7 @@ EXECUTIONS: Final[Definitions] = {
     },
     "Backfill": _BACKFILL,
     "StartedBackfill": extend(_BACKFILL, answer({"repeated": boolean(example=False)})),
-    "BackfillPage": paged("backfills", ref("Backfill")),
+    "BackfillPage": page("backfills", ref("Backfill")),
     "BackfillPlan": answer(
         {
             "counts": _COUNTS,
@@ -251,7 +252,7 @@ EXECUTIONS: Final[Definitions] = {
             ),
         }
     ),
-    "BackfillJobPage": paged(
+    "BackfillJobPage": page(
         "jobs",
         answer(
             {"number": integer(1), **_ITEM, "state": choice(ItemState), "outcome": MAYBE_TEXT, "reason": MAYBE_TEXT}

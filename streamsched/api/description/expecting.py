@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamsched.api.dataset_view import DatasetState
-from streamsched.api.description.shared_schemas import MAYBE_TEXT, SCHEDULE, STATE, WHEN, paged
+from streamsched.api.description.shared_schemas import MAYBE_TEXT, SCHEDULE, STATE, WHEN
 from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
@@ -18,6 +18,7 @@ from streamsched.codec.schema.shapes import (
     integer,
     nullable,
     number,
+    page,
     ref,
 )
 from streamsched.domain.time.grain import Grain
@@ -111,7 +112,7 @@ _DATASET: Final = answer(
 )
 
 EXPECTING: Final[Definitions] = {
-    "DatasetPage": paged(
+    "DatasetPage": page(
         "datasets",
         answer(
             {
@@ -125,5 +126,5 @@ EXPECTING: Final[Definitions] = {
     "ExpectationMiss": _MISS,
     "StoredExpectation": _EXPECTATION,
     "ExplainedExpectation": extend(_EXPECTATION, answer({"misses": array(ref("ExpectationMiss"), maxItems=100)})),
-    "ExpectationPage": paged("expectations", ref("StoredExpectation")),
+    "ExpectationPage": page("expectations", ref("StoredExpectation")),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, SCHEDULE, WHEN, paged
+from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, SCHEDULE, WHEN
 from streamsched.codec.schema.shapes import (
     Definitions,
     answer,
@@ -21,6 +21,7 @@ from streamsched.codec.schema.shapes import (
     number,
     object_by_name,
     one_of,
+    page,
     record,
     ref,
     text,
@@ -108,7 +109,7 @@ OPERATING: Final[Definitions] = {
         }
     ),
     "QueuedTask": _TASK,
-    "QueuedTaskPage": paged("tasks", ref("QueuedTask")),
+    "QueuedTaskPage": page("tasks", ref("QueuedTask")),
     "TaskWithEnds": extend(_TASK, answer({"ends": array(ref("QueuedTask"))})),
     "ExplainedTask": extend(_TASK, answer({"reasons": _REASONS})),
     "NewDue": {**record({}, {"due": instant(), "after": duration("10m"), **REASON}), "examples": [{"after": "10m"}]},
@@ -145,7 +146,7 @@ OPERATING: Final[Definitions] = {
     ),
     "NewLanePartitions": record({"partitions": integer(32, least=1, most=256)}),
     "TaskOwners": answer({"owners": array(answer({"id": any_text("host-1"), "url": any_text("http://host:1234")}))}),
-    "AuditPage": paged(
+    "AuditPage": page(
         "entries",
         answer(
             {
@@ -188,7 +189,7 @@ OPERATING: Final[Definitions] = {
     ),
     "SeenJudgement": record({"number": integer(1)}),
     "DeadLetter": _LETTER,
-    "DeadLetterPage": paged("letters", ref("DeadLetter")),
+    "DeadLetterPage": page("letters", ref("DeadLetter")),
     "Purged": answer({"purged": integer(3)}),
     "Replayed": answer({"id": any_text("0/17"), "topic": any_text("events.partitions"), "partition": integer(0)}),
     "ShardState": answer(

@@ -6,7 +6,6 @@ from typing import Final
 
 from streamsched.codec.schema.shapes import (
     Definitions,
-    Schema,
     answer,
     any_text,
     anything,
@@ -33,13 +32,7 @@ STATE: Final = choice(("enabled", "paused", "disabled", "error"))
 WHEN: Final = nullable(instant())
 MAYBE_TEXT: Final = nullable(any_text("a text"))
 REASON: Final = {"reason": text("moved to the new cluster", about="Stored in the history.")}
-NONE_OR_TEXT: Final = MAYBE_TEXT
 _ACTION: Final = choice(("created", "updated", "unchanged", "deleted", "kept"))
-
-
-def paged(name: str, item: Schema) -> Schema:
-    """A page of a list."""
-    return answer({name: array(item)}, {"next": any_text("default.flights.weekly", "`after` of the following page.")})
 
 
 _CHANGED_PROGRAM: Final = answer({"id": PROGRAM, "action": any_text("created"), "reason": MAYBE_TEXT})

@@ -129,6 +129,11 @@ def answer(members: Mapping[str, Schema], sometimes: Mapping[str, Schema] | None
     }
 
 
+def page(member: str, item: Schema) -> Schema:
+    """A page of a list, in a member of an answer."""
+    return answer({member: array(item)}, {"next": any_text("default.flights.weekly", "`after` of the following page.")})
+
+
 def extend(base: Schema, *others: Schema) -> Schema:
     """An object with the members of all."""
     properties: Schema = {}
