@@ -42,11 +42,13 @@ class Sender:
         return future
 
     def flush_in(self, seconds: float) -> None:
-        """Schedules a flush in so many seconds, unless one is due earlier."""
-        at = monotonic() + seconds
+        """Schedules a flush in so many seconds, unless one is scheduled: however often it is asked for, the pauses of
+        `flush` stay as long as they are.
+        """
         with self._changed:
-            self._flush_at = at if self._flush_at is None else min(at, self._flush_at)
-            self._wake()
+            if self._flush_at is None:
+                self._flush_at = monotonic() + seconds
+                self._wake()
 
     def cancel_flush(self) -> bool:
         """Cancels the scheduled flush; returns whether there was one."""
@@ -79,7 +81,8 @@ class Sender:
             if call is None or future is None:
                 next_in = self._flush()
                 if next_in is not None:
-                    self.flush_in(next_in)
+                    with self._changed:
+                        self._flush_at = monotonic() + next_in
             elif future.set_running_or_notify_cancel():
                 _run(future, call)
             self._began = None

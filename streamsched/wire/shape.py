@@ -185,7 +185,7 @@ class JsonShape(Generic[T]):
                     found[name] = value if type(value) in _JSON else plain(value)
         return found
 
-    @cached_property
+    @property
     def kind(self) -> Kind:
         """As a member of another shape."""
         if self._shared:

@@ -86,7 +86,7 @@ class SmallCluster:
         """The home starts over from its changelog."""
         self.seen = IdTable(self.seen.changelog)
         self.home = self.began()
-        asyncio.run(self.home.recovered())
+        asyncio.run(self.home.prepare())
 
     def signalled(self, signal: Signal, at: int) -> None:
         record = Record(self.number, *signal_codec.encode(signal), 1 + at)
