@@ -22,9 +22,10 @@ class Kind(NamedTuple):
     Attributes:
         read: of what is sent: everything else is refused.
         take: of an answer, which a later release may have made: members and choices that are not known are passed over.
-        write: None: the value is its JSON.
+        write: None: the value is its JSON. It is not asked to write null.
         body, answer: the schema of what is sent, and of what is answered, when it is not null.
         nullable: null is a value of it.
+        loose: a value of the domain may stand for the text that it is in JSON, as an answer is written.
     """
 
     read: Read
@@ -33,6 +34,14 @@ class Kind(NamedTuple):
     body: Schema
     answer: Schema
     nullable: bool = False
+    loose: bool = False
+
+    @property
+    def write_or_null(self) -> Write | None:
+        write = self.write
+        if write is None or not self.nullable:
+            return write
+        return lambda value: None if value is None else write(value)
 
     @property
     def body_or_null(self) -> Schema:

@@ -86,31 +86,19 @@ def _kind(annotation: Any, about: About) -> Kind:
 
 
 def _nullable(found: Kind) -> Kind:
-    write = found.write
-
     def or_null(read: Read) -> Read:
         def read_or_null(value: Json, path: str) -> Any:
             return None if value is None else read(value, path)
 
         return read_or_null
 
-    def write_or_null(value: Any) -> object:
-        return None if value is None or write is None else write(value)
-
-    return Kind(
-        or_null(found.read),
-        or_null(found.take),
-        None if write is None else write_or_null,
-        found.body,
-        found.answer,
-        nullable=True,
-    )
+    return found._replace(read=or_null(found.read), take=or_null(found.take), nullable=True)
 
 
 def _text(about: About) -> Kind:
     example = "a text" if about.example is None else about.example
     body = shapes.text(example, about=about.text, **about.rules)
-    return Kind(read_text, read_text, None, body, shapes.any_text(example, about.text))
+    return Kind(read_text, read_text, None, body, shapes.any_text(example, about.text), loose=True)
 
 
 def _integer(about: About) -> Kind:
@@ -145,7 +133,7 @@ def _instant(about: About) -> Kind:
 
 def _any_value(about: About) -> Kind:
     schema = shapes.anything(about.example, about.text)
-    return Kind(_read_any_value, _read_any_value, None, schema, schema)
+    return Kind(_read_any_value, _read_any_value, None, schema, schema, loose=True)
 
 
 def _text_value(parse: Callable[[str], Any], write: Write, body: Schema, about: About) -> Kind:
@@ -189,7 +177,7 @@ def _list(made: Any, item: Any, about: About) -> Kind:
     each = kind_of(item, About(about.example, least=about.least, most=about.most, shape=about.shape, **others))
     ordered = made is not frozenset
     make: Callable[[list[Any]], Sequence[Any] | frozenset[Any]] = tuple[Any, ...] if ordered else frozenset[Any]
-    write = each.write
+    write = each.write_or_null
 
     def reads(one: Read) -> Read:
         def read(value: Json, path: str) -> Any:
@@ -198,22 +186,21 @@ def _list(made: Any, item: Any, about: About) -> Kind:
         return read
 
     def write_all(values: Any) -> list[Any]:
-        if write is None:
-            return plain(values)
+        assert write is not None
         found = [write(value) for value in values]
         return found if ordered else sorted(found)
 
     body = shapes.array(each.body_or_null, about.text, **rules)
-    return Kind(
-        reads(each.read), reads(each.take), write_all, body, shapes.array(each.answer_or_null, about.text, **rules)
-    )
+    written = plain if write is None else write_all
+    answer = shapes.array(each.answer_or_null, about.text, **rules)
+    return Kind(reads(each.read), reads(each.take), written, body, answer)
 
 
 def _object(value: Any, about: About) -> Kind:
     """An object from names to values."""
     each = kind_of(value, About(about.example, shape=about.shape))
     key = about.key or "day"
-    write = each.write
+    write = each.write_or_null
 
     def reads(one: Read) -> Read:
         def read(found: Json, path: str) -> Mapping[str, Any]:
@@ -222,11 +209,12 @@ def _object(value: Any, about: About) -> Kind:
         return read
 
     def write_all(values: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(values) if write is None else {name: write(item) for name, item in values.items()}
+        assert write is not None
+        return {name: write(item) for name, item in values.items()}
 
     body = shapes.object_by_name(each.body_or_null, key, about.text, **about.rules)
     answer = body if about.shape is None else shapes.object_by_name(each.answer_or_null, key, about.text, **about.rules)
-    return Kind(reads(each.read), reads(each.take), write_all, body, answer)
+    return Kind(reads(each.read), reads(each.take), dict if write is None else write_all, body, answer)
 
 
 def _read_number(value: Json, path: str) -> float:

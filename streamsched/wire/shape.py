@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, fields
-from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from streamsched.codec.json.reading import prefix_errors, read_list, read_object, refuse_unknown
 from streamsched.codec.schema import shapes
@@ -15,29 +14,14 @@ from streamsched.codec.schema.shapes import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.wire.about import NOTHING, About
-from streamsched.wire.kind import HasKind, Kind, Write
-from streamsched.wire.kinds import kind_of, plain
+from streamsched.wire.answer_writer import Member, make_writer
+from streamsched.wire.kind import Kind
+from streamsched.wire.kinds import kind_of
 from streamsched.wire.named_schema import NamedSchema
 
 T = TypeVar("T")
 
-#: No source has a field.
-_ABSENT: Final = object()
-#: Values that are their JSON.
-_JSON: Final = frozenset({str, int, float, bool, type(None), datetime})
 _WORD: Final = re.compile(r"_(\w)")
-
-
-class _Member(NamedTuple):
-    """`below`: what its path has after that of the object."""
-
-    attribute: str
-    name: str
-    below: str
-    kind: Kind
-    required: bool
-    default: Any
-    shape: HasKind | None
 
 
 class JsonShape(Generic[T]):
@@ -73,11 +57,12 @@ class JsonShape(Generic[T]):
         self._shared = shared
         self._about: Final = about or {}
         self._text = text
+        self._writers: dict[object, Callable[..., dict[str, Any]]] = {dict: _keep}
 
     @cached_property
-    def _members(self) -> Sequence[_Member]:
+    def _members(self) -> Sequence[Member]:
         hints = get_type_hints(self.made, include_extras=True)
-        found: list[_Member] = []
+        found: list[Member] = []
         for field in fields(self.made):  # type: ignore[arg-type]
             if not field.init or field.name in self._outside:
                 continue
@@ -85,11 +70,12 @@ class JsonShape(Generic[T]):
             name = about.name or camel_case(field.name)
             required = field.default is MISSING and field.default_factory is MISSING
             kind, default = kind_of(hints[field.name], about), None if field.default is MISSING else field.default
-            found.append(_Member(field.name, name, member_path("", name), kind, required, default, about.shape))
+            sometimes = name in self._sometimes
+            found.append(Member(field.name, about, name, member_path("", name), kind, required, default, sometimes))
         return found
 
     @cached_property
-    def _by_name(self) -> Mapping[str, _Member]:
+    def _by_name(self) -> Mapping[str, Member]:
         return {each.name: each for each in self._members}
 
     @cached_property
@@ -142,24 +128,14 @@ class JsonShape(Generic[T]):
                 raise DecodeError(path + each.below, "is missing")
         return self.made(**found)
 
-    def write(self, value: T) -> dict[str, Any]:
-        """The JSON of a value, with instants and enums as they are."""
-        names, attributes, writers = self._writers
-        found = dict(zip(names, [getattr(value, each) for each in attributes], strict=True))
-        for name in self._sometimes:
-            if found[name] == self._by_name[name].default:
-                del found[name]
-        for name, write in writers:
-            if name in found:
-                found[name] = write(found[name])
-        return {"type": self.tag, **found} if self.tag else found
-
-    @cached_property
-    def _writers(self) -> tuple[Sequence[str], Sequence[str], Sequence[tuple[str, Write]]]:
-        """The names and attributes of its members, and writers of those that are not their own JSON."""
-        members = self._members
-        writers = [(each.name, each.kind.write) for each in members if each.kind.write is not None]
-        return [each.name for each in members], [each.attribute for each in members], writers
+    def write(self, source: object) -> dict[str, Any]:
+        """The JSON of a value, or of what has its fields, as `answer_of` one source; what it has made stays as it is.
+        Instants and enums are as they were.
+        """
+        write = self._writers.get(type(source))
+        if write is None:
+            write = self._writers[type(source)] = make_writer(self.name, self._members, self.tag, [source], ())
+        return write(source)
 
     def answer_of(self, *sources: object, **own: Any) -> dict[str, Any]:
         """The JSON of an answer: fields that are not its `own` are those of the first source that has them. Names and
@@ -168,33 +144,18 @@ class JsonShape(Generic[T]):
         Raises:
             TypeError: no source has a field without a default.
         """
-        found: dict[str, Any] = {}
-        for attribute, name, _, kind, required, default, _ in self._members:
-            value = own.get(attribute, _ABSENT)
-            for source in sources if value is _ABSENT else ():
-                if (value := getattr(source, attribute, _ABSENT)) is not _ABSENT:
-                    break
-            if value is _ABSENT:
-                if required:
-                    raise TypeError(f"{self.name} needs {attribute}")
-                value = default
-            if name not in self._sometimes or value != default:
-                if kind.write is not None:
-                    found[name] = kind.write(value)
-                else:
-                    found[name] = value if type(value) in _JSON else plain(value)
-        return found
+        given = (*map(type, sources), *own)
+        write = self._writers.get(given)
+        if write is None:
+            write = self._writers[given] = make_writer(self.name, self._members, self.tag, sources, tuple(own))
+        return write(*sources, **own)
 
     @property
     def kind(self) -> Kind:
         """As a member of another shape."""
         if self._shared:
-            return Kind(self.read, self.take, self._write_part, shapes.ref(self.name), shapes.ref(self.name))
-        return Kind(self.read, self.take, self._write_part, self.body_schema(), self.answer_schema())
-
-    def _write_part(self, value: Any) -> Any:
-        """As a member; what `answer_of` has made stays."""
-        return self.write(value) if isinstance(value, self.made) else value
+            return Kind(self.read, self.take, self.write, shapes.ref(self.name), shapes.ref(self.name))
+        return Kind(self.read, self.take, self.write, self.body_schema(), self.answer_schema())
 
     @property
     def parts(self) -> Sequence[NamedSchema]:
@@ -202,7 +163,7 @@ class JsonShape(Generic[T]):
         return [self.body] if self._shared else self._parts()
 
     def _parts(self) -> Sequence[NamedSchema]:
-        return [part for each in self._members if each.shape is not None for part in each.shape.parts]
+        return [part for each in self._members if each.about.shape is not None for part in each.about.shape.parts]
 
     @cached_property
     def body(self) -> NamedSchema:
@@ -251,8 +212,8 @@ class JsonShape(Generic[T]):
         return {"type": shapes.constant(self.tag)} if self.tag else {}
 
     def answer_schema(self) -> Schema:
-        always = {each.name: each.kind.answer_or_null for each in self._members if each.name not in self._sometimes}
-        sometimes = {each.name: each.kind.answer for each in self._members if each.name in self._sometimes}
+        always = {each.name: each.kind.answer_or_null for each in self._members if not each.sometimes}
+        sometimes = {each.name: each.kind.answer for each in self._members if each.sometimes}
         return shapes.answer(always, sometimes, self._text)
 
 
@@ -263,6 +224,10 @@ def camel_case(name: str) -> str:
     'createdAt'
     """
     return _WORD.sub(lambda found: found[1].upper(), name)
+
+
+def _keep(written: dict[str, Any]) -> dict[str, Any]:
+    return written
 
 
 def _about(annotation: Any, given: About) -> About:

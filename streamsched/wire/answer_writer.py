@@ -1,0 +1,111 @@
+"""Writes answers from the fields of values: the function is made once, for the classes of its sources."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+from types import NoneType, UnionType
+from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
+
+from streamsched.wire.about import About
+from streamsched.wire.kind import Kind
+from streamsched.wire.kinds import plain
+
+#: Values that are their JSON.
+_JSON: Final = frozenset({str, int, float, bool, NoneType, datetime, dict})
+
+
+class Member(NamedTuple):
+    """A member of an object.
+
+    Attributes:
+        below: what its path has after that of the object.
+        sometimes: an answer has it only when it has not its default.
+    """
+
+    attribute: str
+    about: About
+    name: str
+    below: str
+    kind: Kind
+    required: bool
+    default: Any
+    sometimes: bool
+
+
+def make_writer(
+    name: str, members: Sequence[Member], tag: str, sources: Sequence[object], own: Sequence[str]
+) -> Callable[..., dict[str, Any]]:
+    """Makes a function of sources of these classes, and of the fields in `own` by name. It writes the fields that are
+    not its own from the first source that has them.
+
+    Raises:
+        TypeError: no source has a field without a default.
+    """
+    known: dict[str, Any] = {"JSON": _JSON, "plain": plain}
+    parts = [f'"type": {tag!r}'] if tag else []
+    for number, each in enumerate(members):
+        first, _, rest = (each.about.of or each.attribute).partition(".")
+        place = next((at for at, source in enumerate(sources) if hasattr(source, first)), None)
+        known[f"default{number}"], known[f"write{number}"] = each.default, each.kind.write
+        hint: Any = Any
+        if each.attribute in own:
+            value = each.attribute
+        elif place is not None:
+            value, hint = f"source{place}.{first}", _hint(type(sources[place]), first)
+            if rest:
+                value, hint = _below(value, rest, each.kind.nullable), _hint(_not_none(hint), rest)
+        elif each.required:
+            raise TypeError(f"{name} needs {each.attribute}")
+        else:
+            value = f"default{number}"
+        text = _text(each, number, value, hint)
+        part = f"{each.name!r}: {text}"
+        parts.append(f"**({{}} if {value} == default{number} else {{{part}}})" if each.sometimes else part)
+    arguments = ", ".join((*(f"source{at}" for at in range(len(sources))), *(["*", *own] if own else ())))
+    exec(f"def write({arguments}): return {{{', '.join(parts)}}}", known)
+    return known["write"]
+
+
+def _text(member: Member, number: int, value: str, hint: Any) -> str:
+    """The expression of a member."""
+    if member.about.blank:
+        value = f"({value} or None)"
+    kind = member.kind
+    if kind.write is None:
+        if not kind.loose or _is_json(hint):
+            return value
+        return f"(_value if type(_value := {value}) in JSON else plain(_value))"
+    if get_origin(hint) in (tuple, list) and _is_json(get_args(hint)[0]):
+        return f"list({value})"
+    return (
+        f"(None if (_value := {value}) is None else write{number}(_value))"
+        if kind.nullable
+        else f"write{number}({value})"
+    )
+
+
+def _below(value: str, rest: str, nullable: bool) -> str:
+    return f"(None if (_holder := {value}) is None else _holder.{rest})" if nullable else f"{value}.{rest}"
+
+
+def _hint(source: Any, name: str) -> Any:
+    """The type of a field or property; Any where it cannot be told."""
+    found = getattr(source, name, None)
+    try:
+        if isinstance(found, property):
+            return get_type_hints(found.fget).get("return", Any)
+        return get_type_hints(source).get(name, Any)
+    except (NameError, TypeError):
+        return Any
+
+
+def _not_none(hint: Any) -> Any:
+    return next((each for each in get_args(hint) if each is not NoneType), hint)
+
+
+def _is_json(hint: Any) -> bool:
+    if get_origin(hint) in (Union, UnionType):
+        return all(map(_is_json, get_args(hint)))
+    return get_origin(hint) is dict or hint in _JSON or (isinstance(hint, type) and issubclass(hint, StrEnum))
