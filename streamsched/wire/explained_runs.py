@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Final
 
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.schedules.provenance import ChainedRun, Provenance, RunOrigin
-from streamsched.wire.about import About
 from streamsched.wire.runs import Run
-from streamsched.wire.shape import JsonShape
 
 _JOB: Final = About("default.flights.weekly.1.1")
 _RUN: Final = About("default.flights.weekly.1.1.r1")

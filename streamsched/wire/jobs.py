@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final
 
-from streamsched.codec.schema.shapes import choice
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import choice
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.wire.about import About
-from streamsched.wire.shape import JsonShape
 
 _ID: Final = "default.flights.weekly.1.1"
 _JOB: Final = About(_ID)

@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Annotated, Final
 
 from streamsched.codec.events.native import dumps
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
@@ -16,8 +18,6 @@ from streamsched.domain.jobs.run_metrics import NUMBERS, RunMetrics
 from streamsched.domain.json_value import Json
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.driver import Driver
-from streamsched.wire.about import REASON, About
-from streamsched.wire.shape import JsonShape
 
 _JOB: Final = About("default.flights.weekly.1.1")
 _RUN: Final = About("default.flights.weekly.1.1.r1")

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Final
 
-from streamsched.codec.schema.shapes import one_of
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import one_of
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.submission_request import BulkRerunRequest, RerunRequest, SubmissionRequest
-from streamsched.wire.about import REASON, About
 from streamsched.wire.jobs import MADE, MadeJob
-from streamsched.wire.named_schema import NamedSchema
-from streamsched.wire.shape import JsonShape
 
 _JOB: Final = About("default.flights.weekly.1.1")
 _RUN: Final = About("default.flights.weekly.1.1.r1")

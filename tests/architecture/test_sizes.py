@@ -29,7 +29,6 @@ WIDE_FOLDERS: Final[Mapping[str, str]] = {
     "streamsched/api": "what all routes share, and dialects of one module",
     "streamsched/cli/commands": "one module for each command; folders are for several",
     "streamsched/process": "what a process of any role needs: loops, signals, health, HTTP, TCP",
-    "streamsched/wire": "one module for each resource, and what any shape needs",
 }
 
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, REASON, SCHEDULE, WHEN
 from streamsched.codec.schema.apps import DEFINITIONS
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
     any_text,

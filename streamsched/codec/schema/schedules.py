@@ -6,7 +6,7 @@ from typing import Final
 
 from streamsched.codec.schema.constraints import WALL
 from streamsched.codec.schema.programs import OWNED
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     NAMESPACE,
     SCHEDULE_NAME,
     Definitions,

@@ -9,15 +9,15 @@ from functools import cached_property
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from streamsched.codec.json.reading import prefix_errors, read_list, read_object, refuse_unknown
-from streamsched.codec.schema import shapes
-from streamsched.codec.schema.shapes import Schema
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.about import NOTHING, About
+from streamsched.codec.shape.answer_writer import Member, make_writer
+from streamsched.codec.shape.kind import Kind
+from streamsched.codec.shape.kinds import kind_of
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
-from streamsched.wire.about import NOTHING, About
-from streamsched.wire.answer_writer import Member, make_writer
-from streamsched.wire.kind import Kind
-from streamsched.wire.kinds import kind_of
-from streamsched.wire.named_schema import NamedSchema
 
 T = TypeVar("T")
 
@@ -154,7 +154,7 @@ class JsonShape(Generic[T]):
     def kind(self) -> Kind:
         """As a member of another shape."""
         if self._shared:
-            return Kind(self.read, self.take, self.write, shapes.ref(self.name), shapes.ref(self.name))
+            return Kind(self.read, self.take, self.write, schemas.ref(self.name), schemas.ref(self.name))
         return Kind(self.read, self.take, self.write, self.body_schema(), self.answer_schema())
 
     @property
@@ -177,44 +177,44 @@ class JsonShape(Generic[T]):
 
     def page(self, member: str, name: str = "") -> NamedSchema:
         """The schema of a page of answers in a member. `name`: by default its own and `Page`."""
-        return NamedSchema(name or f"{self.name}Page", shapes.page(member, shapes.ref(self.name)), [self.answer])
+        return NamedSchema(name or f"{self.name}Page", schemas.page(member, schemas.ref(self.name)), [self.answer])
 
     def whole_list(self, member: str, name: str = "") -> NamedSchema:
         """The schema of a list of answers that has all, in a member. `name`: by default its own and `List`."""
-        schema = shapes.answer({member: shapes.array(shapes.ref(self.name))})
+        schema = schemas.answer({member: schemas.array(schemas.ref(self.name))})
         return NamedSchema(name or f"{self.name}List", schema, [self.answer])
 
     def with_members(self, name: str, **others: Schema) -> NamedSchema:
         """The schema of an answer that has other members besides."""
-        return NamedSchema(name, lambda: shapes.extend(self.answer_schema(), shapes.answer(others)), self._parts)
+        return NamedSchema(name, lambda: schemas.extend(self.answer_schema(), schemas.answer(others)), self._parts)
 
     def body_with(self, **others: tuple[Any, About]) -> NamedSchema:
         """The schema of what is sent with other members that may be left out, each by its type."""
         more = {name: kind_of(kind, about).body for name, (kind, about) in others.items()}
-        schema = shapes.record({}, more)
-        return NamedSchema(self.name, lambda: shapes.extend(self.body_schema(), schema), self._parts)
+        schema = schemas.record({}, more)
+        return NamedSchema(self.name, lambda: schemas.extend(self.body_schema(), schema), self._parts)
 
     def change_schema(self, name: str, **others: Schema) -> NamedSchema:
         """The schema of a change: each member that is given is set, and null sets it to its default. `others`: members
         besides.
         """
         return NamedSchema(
-            name, lambda: shapes.record({}, {**{each.name: each.kind.body for each in self._members}, **others})
+            name, lambda: schemas.record({}, {**{each.name: each.kind.body for each in self._members}, **others})
         )
 
     def body_schema(self) -> Schema:
         required = {each.name: each.kind.body_or_null for each in self._members if each.required}
         optional = {each.name: each.kind.body for each in self._members if not each.required}
-        return shapes.record({**self._type, **required}, optional, self._text)
+        return schemas.record({**self._type, **required}, optional, self._text)
 
     @property
     def _type(self) -> Mapping[str, Schema]:
-        return {"type": shapes.constant(self.tag)} if self.tag else {}
+        return {"type": schemas.constant(self.tag)} if self.tag else {}
 
     def answer_schema(self) -> Schema:
         always = {each.name: each.kind.answer_or_null for each in self._members if not each.sometimes}
         sometimes = {each.name: each.kind.answer for each in self._members if each.sometimes}
-        return shapes.answer(always, sometimes, self._text)
+        return schemas.answer(always, sometimes, self._text)
 
 
 def camel_case(name: str) -> str:

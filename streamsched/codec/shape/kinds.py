@@ -20,17 +20,17 @@ from streamsched.codec.json.reading import (
     read_object,
     read_text,
 )
-from streamsched.codec.schedules.secret import read_secret
-from streamsched.codec.schema import shapes
-from streamsched.codec.schema.shapes import Schema
+from streamsched.codec.json.secret import read_secret
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.about import NOTHING, About
+from streamsched.codec.shape.kind import Kind, Read, Write
+from streamsched.codec.shape.schemas import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST, check_count
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.time.duration import duration_text, parse_duration
-from streamsched.wire.about import NOTHING, About
-from streamsched.wire.kind import Kind, Read, Write
 
 
 def kind_of(annotation: Any, about: About = NOTHING) -> Kind:
@@ -97,8 +97,8 @@ def _nullable(found: Kind) -> Kind:
 
 def _text(about: About) -> Kind:
     example = "a text" if about.example is None else about.example
-    body = shapes.text(example, about=about.text, **about.rules)
-    return Kind(read_text, read_text, None, body, shapes.any_text(example, about.text), loose=True)
+    body = schemas.text(example, about=about.text, **about.rules)
+    return Kind(read_text, read_text, None, body, schemas.any_text(example, about.text), loose=True)
 
 
 def _integer(about: About) -> Kind:
@@ -112,27 +112,27 @@ def _integer(about: About) -> Kind:
         return found
 
     example = 1 if about.example is None else about.example
-    schema = {**shapes.integer(example, least=least, most=most, about=about.text), **about.rules}
+    schema = {**schemas.integer(example, least=least, most=most, about=about.text), **about.rules}
     return Kind(read, read, None, schema, schema)
 
 
 def _number(about: About) -> Kind:
-    schema = {**shapes.number(0.5 if about.example is None else about.example, about.text), **about.rules}
+    schema = {**schemas.number(0.5 if about.example is None else about.example, about.text), **about.rules}
     return Kind(_read_number, _read_number, None, schema, schema)
 
 
 def _boolean(about: About) -> Kind:
-    schema = shapes.boolean(about.example is not False, about.text)
+    schema = schemas.boolean(about.example is not False, about.text)
     return Kind(read_boolean, read_boolean, None, schema, schema)
 
 
 def _instant(about: About) -> Kind:
-    schema = shapes.instant(about.example or "2026-03-01T06:00:00Z", about.text)
+    schema = schemas.instant(about.example or "2026-03-01T06:00:00Z", about.text)
     return Kind(instant, instant, None, schema, schema)
 
 
 def _any_value(about: About) -> Kind:
-    schema = shapes.anything(about.example, about.text)
+    schema = schemas.anything(about.example, about.text)
     return Kind(_read_any_value, _read_any_value, None, schema, schema, loose=True)
 
 
@@ -146,7 +146,7 @@ def _text_value(parse: Callable[[str], Any], write: Write, body: Schema, about: 
     examples = body["examples"] if about.example is None else [about.example]
     described = {"description": about.text} if about.text else {}
     sent = {**body, **about.rules, "examples": examples, **described}
-    answer = sent if write is duration_text else shapes.any_text(examples[0], about.text)
+    answer = sent if write is duration_text else schemas.any_text(examples[0], about.text)
     return Kind(read, read, write, sent, answer)
 
 
@@ -158,7 +158,7 @@ def _choice(options: type[StrEnum], about: About) -> Kind:
         text = read_text(value, path)
         return find_choice(text, options) or text
 
-    schema = shapes.choice(options, about.text)
+    schema = schemas.choice(options, about.text)
     if about.example is not None:
         schema["examples"] = [about.example]
     return Kind(read, take, None, schema, schema)
@@ -166,7 +166,7 @@ def _choice(options: type[StrEnum], about: About) -> Kind:
 
 def _secret(about: About) -> Kind:
     """Where a secret is: `{"secret": "env:NAME"}`."""
-    schema = shapes.record({"secret": shapes.text("env:HOOK_KEY")}, about=about.text or "A secret by reference.")
+    schema = schemas.record({"secret": schemas.text("env:HOOK_KEY")}, about=about.text or "A secret by reference.")
     return Kind(read_secret, read_secret, _write_secret, schema, schema)
 
 
@@ -190,9 +190,9 @@ def _list(made: Any, item: Any, about: About) -> Kind:
         found = [write(value) for value in values]
         return found if ordered else sorted(found)
 
-    body = shapes.array(each.body_or_null, about.text, **rules)
+    body = schemas.array(each.body_or_null, about.text, **rules)
     written = plain if write is None else write_all
-    answer = shapes.array(each.answer_or_null, about.text, **rules)
+    answer = schemas.array(each.answer_or_null, about.text, **rules)
     return Kind(reads(each.read), reads(each.take), written, body, answer)
 
 
@@ -212,8 +212,10 @@ def _object(value: Any, about: About) -> Kind:
         assert write is not None
         return {name: write(item) for name, item in values.items()}
 
-    body = shapes.object_by_name(each.body_or_null, key, about.text, **about.rules)
-    answer = body if about.shape is None else shapes.object_by_name(each.answer_or_null, key, about.text, **about.rules)
+    body = schemas.object_by_name(each.body_or_null, key, about.text, **about.rules)
+    answer = (
+        body if about.shape is None else schemas.object_by_name(each.answer_or_null, key, about.text, **about.rules)
+    )
     return Kind(reads(each.read), reads(each.take), dict if write is None else write_all, body, answer)
 
 
@@ -247,10 +249,10 @@ _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
 )
 _PARSED: Final[Mapping[Any, tuple[Callable[[str], Any], Write, Schema]]] = MappingProxyType(
     {
-        timedelta: (parse_duration, duration_text, shapes.duration()),
-        EventName: (EventName.parse, str, shapes.text("default.approved")),
-        DatasetRef: (DatasetRef.parse, str, shapes.text("default.flights")),
-        ScheduleRef: (ScheduleRef.parse, str, shapes.text("default.flights.weekly")),
-        ProgramRef: (ProgramRef.parse, str, shapes.text("default.flights.join")),
+        timedelta: (parse_duration, duration_text, schemas.duration()),
+        EventName: (EventName.parse, str, schemas.text("default.approved")),
+        DatasetRef: (DatasetRef.parse, str, schemas.text("default.flights")),
+        ScheduleRef: (ScheduleRef.parse, str, schemas.text("default.flights.weekly")),
+        ProgramRef: (ProgramRef.parse, str, schemas.text("default.flights.join")),
     }
 )

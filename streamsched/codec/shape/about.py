@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamsched.codec.schema.shapes import Schema
-from streamsched.wire.kind import HasKind
+from streamsched.codec.shape.kind import HasKind
+from streamsched.codec.shape.schemas import Schema
 
 
 class About:

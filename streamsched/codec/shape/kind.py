@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from streamsched.codec.schema import shapes
-from streamsched.codec.schema.shapes import Schema
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import Schema
 from streamsched.domain.json_value import Json
-from streamsched.wire.named_schema import NamedSchema
 
 #: Makes the value of JSON at a path, or raises `InvalidError` with the path.
 Read = Callable[[Json, str], Any]
@@ -45,11 +45,11 @@ class Kind(NamedTuple):
 
     @property
     def body_or_null(self) -> Schema:
-        return shapes.nullable(self.body) if self.nullable else self.body
+        return schemas.nullable(self.body) if self.nullable else self.body
 
     @property
     def answer_or_null(self) -> Schema:
-        return shapes.nullable(self.answer) if self.nullable else self.answer
+        return schemas.nullable(self.answer) if self.nullable else self.answer
 
 
 class HasKind(Protocol):

@@ -10,9 +10,9 @@ from typing import Annotated, NamedTuple
 
 import pytest
 
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.names import ScheduleRef
-from streamsched.wire.about import About
-from streamsched.wire.shape import JsonShape
 
 WEEKLY = ScheduleRef("default", "flights", "weekly")
 

@@ -8,9 +8,9 @@ from enum import StrEnum
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
-from streamsched.wire.about import About
-from streamsched.wire.kind import Kind
-from streamsched.wire.kinds import plain
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.kind import Kind
+from streamsched.codec.shape.kinds import plain
 
 #: Values that are their JSON.
 _JSON: Final = frozenset({str, int, float, bool, NoneType, datetime, dict})
