@@ -55,7 +55,7 @@ def make_writer(
         elif place is not None:
             value, hint = f"source{place}.{first}", _hint(type(sources[place]), first)
             if rest:
-                value, hint = _below(value, rest, each.kind.nullable), _hint(_not_none(hint), rest)
+                value, hint = _below(value, rest, each.kind.nullable), _hint(type(sources[place]), each.about.of)
         elif each.required:
             raise TypeError(f"{name} needs {each.attribute}")
         else:
@@ -92,6 +92,9 @@ def _below(value: str, rest: str, nullable: bool) -> str:
 
 def _hint(source: Any, name: str) -> Any:
     """The type of a field or property; Any where it cannot be told."""
+    name, _, rest = name.partition(".")
+    if rest:
+        return _hint(_not_none(_hint(source, name)), rest)
     found = getattr(source, name, None)
     try:
         if isinstance(found, property):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
 from functools import cached_property
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
@@ -25,7 +25,7 @@ _WORD: Final = re.compile(r"_(\w)")
 
 
 class JsonShape(Generic[T]):
-    """The JSON object of a frozen dataclass: its members are the fields, in their order, in camel case.
+    """The JSON object of a frozen dataclass or a NamedTuple: its members are the fields, in their order, in camel case.
 
     A member without a default is required. Of what is sent, a null is as if the member were not there, except that a
     required member which may be None must be there; unknown members are refused. An answer has all members, but those
@@ -38,6 +38,7 @@ class JsonShape(Generic[T]):
         name: str = "",
         *,
         outside: Sequence[str] = (),
+        also: Sequence[str] = (),
         sometimes: Sequence[str] = (),
         shared: bool = False,
         tag: str = "",
@@ -45,7 +46,8 @@ class JsonShape(Generic[T]):
         text: str = "",
     ) -> None:
         """`name`: in the OpenAPI document; by default that of the dataclass. `outside`: fields that are no members,
-        because the address of the request has them. `sometimes`: names of members. `shared`: other shapes refer to its
+        because the address of the request has them. `also`: properties that are members of an answer. `sometimes`:
+        names of members. `shared`: other shapes refer to its
         schema, which is that of a body, by its name; otherwise they have it in them. `tag`: its member `type`, by which
         a `JsonUnion` knows it. `about`: of fields that do not say it themselves. `text`: the description.
         """
@@ -53,6 +55,7 @@ class JsonShape(Generic[T]):
         self.made: Final = made
         self.tag: Final = tag
         self._outside = outside
+        self._also = also
         self._sometimes = sometimes
         self._shared = shared
         self._about: Final = about or {}
@@ -61,17 +64,13 @@ class JsonShape(Generic[T]):
 
     @cached_property
     def _members(self) -> Sequence[Member]:
-        hints = get_type_hints(self.made, include_extras=True)
         found: list[Member] = []
-        for field in fields(self.made):  # type: ignore[arg-type]
-            if not field.init or field.name in self._outside:
-                continue
-            about = _about(hints[field.name], self._about.get(field.name, NOTHING))
-            name = about.name or camel_case(field.name)
-            required = field.default is MISSING and field.default_factory is MISSING
-            kind, default = kind_of(hints[field.name], about), None if field.default is MISSING else field.default
-            sometimes = name in self._sometimes
-            found.append(Member(field.name, about, name, member_path("", name), kind, required, default, sometimes))
+        for attribute, hint, required, default in (*_fields(self.made), *_properties(self.made, self._also)):
+            if attribute not in self._outside:
+                about = _about(hint, self._about.get(attribute, NOTHING))
+                name = about.name or camel_case(attribute)
+                kind, sometimes = kind_of(hint, about), name in self._sometimes
+                found.append(Member(attribute, about, name, member_path("", name), kind, required, default, sometimes))
         return found
 
     @cached_property
@@ -94,6 +93,19 @@ class JsonShape(Generic[T]):
             InvalidError: the value refuses a member; likewise.
         """
         given = read_object(value, path)
+        found = self.read_fields(given, path)
+        if len(given) > len(found):
+            refuse_unknown(given, self._known, path)
+        with prefix_errors(path, **self._json_names):
+            return self.made(**outside, **found)
+
+    def read_fields(self, given: Mapping[str, Json], path: str = "$") -> dict[str, Any]:
+        """The fields of an object, which may have other members, by their attributes; those that are not given are
+        missing.
+
+        Raises:
+            DecodeError: a member is missing, or of another kind; with its path.
+        """
         found: dict[str, Any] = {}
         for each in self._members:
             member = given.get(each.name)
@@ -103,10 +115,12 @@ class JsonShape(Generic[T]):
                 found[each.attribute] = None
             elif each.required:
                 raise DecodeError(path + each.below, "is missing")
-        if len(given) > len(found):
-            refuse_unknown(given, self._known, path)
-        with prefix_errors(path, **self._json_names):
-            return self.made(**outside, **found)
+        return found
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of its members."""
+        return self._by_name.keys()
 
     def read_list(self, value: Json, path: str = "$") -> tuple[T, ...]:
         """The values of a list of what was sent; raises as `read`."""
@@ -228,6 +242,24 @@ def camel_case(name: str) -> str:
 
 def _keep(written: dict[str, Any]) -> dict[str, Any]:
     return written
+
+
+def _fields(made: Any) -> Iterator[tuple[str, Any, bool, Any]]:
+    """The name, type, whether it is required, and default of each field."""
+    hints = get_type_hints(made, include_extras=True)
+    defaults: Mapping[str, Any] | None = getattr(made, "_field_defaults", None)
+    if defaults is not None:
+        yield from ((name, hint, name not in defaults, defaults.get(name)) for name, hint in hints.items())
+        return
+    for field in fields(made):
+        if field.init:
+            required = field.default is MISSING and field.default_factory is MISSING
+            yield field.name, hints[field.name], required, None if field.default is MISSING else field.default
+
+
+def _properties(made: type, names: Sequence[str]) -> Iterator[tuple[str, Any, bool, Any]]:
+    for name in names:
+        yield name, get_type_hints(getattr(made, name).fget, include_extras=True)["return"], True, None
 
 
 def _about(annotation: Any, given: About) -> About:

@@ -34,7 +34,8 @@ from streamsched.domain.time.duration import duration_text, parse_duration
 
 
 def kind_of(annotation: Any, about: About = NOTHING) -> Kind:
-    """The kind of a type. An `About` in the annotation counts before the one that is given.
+    """The kind of a type. An `About` in the annotation counts before the one that is given. A type that nothing reads
+    is any value, if its schema is given.
 
     Raises:
         TypeError: nothing reads the type.
@@ -82,6 +83,8 @@ def _kind(annotation: Any, about: About) -> Kind:
         return _choice(annotation, about)
     if about.shape is not None:
         return about.shape.kind
+    if about.schema is not None:
+        return _any_value(about)
     raise TypeError(f"nothing reads {annotation}")
 
 
