@@ -35,10 +35,10 @@ class Member(NamedTuple):
 
 
 def make_writer(
-    name: str, members: Sequence[Member], tag: str, sources: Sequence[object], own: Sequence[str]
+    made: type, members: Sequence[Member], sources: Sequence[object], own: Sequence[str], *, name: str, tag: str
 ) -> Callable[..., dict[str, Any]]:
     """Makes a function of sources of these classes, and of the fields in `own` by name. It writes the fields that are
-    not its own from the first source that has them.
+    not its own from the first source that has them. Enums of other sources than a value (`made`) stay as they are.
 
     Raises:
         TypeError: no source has a field without a default.
@@ -60,7 +60,8 @@ def make_writer(
             raise TypeError(f"{name} needs {each.attribute}")
         else:
             value = f"default{number}"
-        text = _text(each, number, value, hint)
+        is_value = place is not None and type(sources[place]) is made
+        text = _text(each, number, value, hint, is_json=_is_json(hint, enums=not is_value))
         part = f"{each.name!r}: {text}"
         parts.append(f"**({{}} if {value} == default{number} else {{{part}}})" if each.sometimes else part)
     arguments = ", ".join((*(f"source{at}" for at in range(len(sources))), *(["*", *own] if own else ())))
@@ -68,22 +69,19 @@ def make_writer(
     return known["write"]
 
 
-def _text(member: Member, number: int, value: str, hint: Any) -> str:
+def _text(member: Member, number: int, value: str, hint: Any, *, is_json: bool) -> str:
     """The expression of a member."""
     if member.about.blank:
         value = f"({value} or None)"
     kind = member.kind
-    if kind.write is None:
-        if not kind.loose or _is_json(hint):
+    if kind.write is None or (kind.write is str and is_json):
+        if not kind.loose or is_json:
             return value
         return f"(_value if type(_value := {value}) in JSON else plain(_value))"
-    if get_origin(hint) in (tuple, list) and _is_json(get_args(hint)[0]):
+    if is_json and get_origin(hint) in (tuple, list):
         return f"list({value})"
-    return (
-        f"(None if (_value := {value}) is None else write{number}(_value))"
-        if kind.nullable
-        else f"write{number}({value})"
-    )
+    text = f"write{number}({value})"
+    return f"(None if (_value := {value}) is None else write{number}(_value))" if kind.nullable else text
 
 
 def _below(value: str, rest: str, nullable: bool) -> str:
@@ -108,7 +106,12 @@ def _not_none(hint: Any) -> Any:
     return next((each for each in get_args(hint) if each is not NoneType), hint)
 
 
-def _is_json(hint: Any) -> bool:
+def _is_json(hint: Any, *, enums: bool) -> bool:
+    """Whether values of a type are their JSON, or are when their elements are in a list."""
     if get_origin(hint) in (Union, UnionType):
-        return all(map(_is_json, get_args(hint)))
-    return get_origin(hint) is dict or hint in _JSON or (isinstance(hint, type) and issubclass(hint, StrEnum))
+        return all(_is_json(each, enums=enums) for each in get_args(hint))
+    if get_origin(hint) in (tuple, list):
+        return _is_json(get_args(hint)[0], enums=enums)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return enums
+    return get_origin(hint) is dict or hint in _JSON

@@ -144,11 +144,11 @@ class JsonShape(Generic[T]):
 
     def write(self, source: object) -> dict[str, Any]:
         """The JSON of a value, or of what has its fields, as `answer_of` one source; what it has made stays as it is.
-        Instants and enums are as they were.
+        Instants are as they were, and enums of another source.
         """
         write = self._writers.get(type(source))
         if write is None:
-            write = self._writers[type(source)] = make_writer(self.name, self._members, self.tag, [source], ())
+            write = self._writers[type(source)] = self._make_writer([source], ())
         return write(source)
 
     def answer_of(self, *sources: object, **own: Any) -> dict[str, Any]:
@@ -161,8 +161,11 @@ class JsonShape(Generic[T]):
         given = (*map(type, sources), *own)
         write = self._writers.get(given)
         if write is None:
-            write = self._writers[given] = make_writer(self.name, self._members, self.tag, sources, tuple(own))
+            write = self._writers[given] = self._make_writer(sources, tuple(own))
         return write(*sources, **own)
+
+    def _make_writer(self, sources: Sequence[object], own: Sequence[str]) -> Callable[..., dict[str, Any]]:
+        return make_writer(self.made, self._members, sources, own, name=self.name, tag=self.tag)
 
     @property
     def kind(self) -> Kind:

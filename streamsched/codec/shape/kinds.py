@@ -164,7 +164,7 @@ def _choice(options: type[StrEnum], about: About) -> Kind:
     schema = schemas.choice(options, about.text)
     if about.example is not None:
         schema["examples"] = [about.example]
-    return Kind(read, take, None, schema, schema)
+    return Kind(read, take, str, schema, schema)
 
 
 def _secret(about: About) -> Kind:
