@@ -1,4 +1,4 @@
-"""JSON of jobs, runs, schedules and other resources. Names are dotted strings, times are UTC instants."""
+"""JSON of apps, programs and schedules. Names are dotted strings, times are UTC instants."""
 
 from __future__ import annotations
 
@@ -8,13 +8,10 @@ from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
 from streamsched.domain.history import HistoryEntry
-from streamsched.domain.jobs.submission import Submission
 from streamsched.domain.schedules.schedule import Program
-from streamsched.launcher.why import Why
 from streamsched.launcher.whynot import WhyNot
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 from streamsched.store.catalog.versions import ScheduleVersion
-from streamsched.store.jobs.job_record import JobRecord
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
@@ -76,87 +73,6 @@ def losses_view(status: ScheduleStatus) -> dict[str, int | str] | None:
     }
 
 
-def job_view(job: JobRecord) -> dict[str, Any]:
-    """A job with the outcome of its last run, and the submission it came from."""
-    return {
-        "id": job.id,
-        "schedule": _text(job.schedule),
-        "generation": job.generation,
-        "sequence": job.sequence,
-        "program": _text(job.program),
-        "state": job.state,
-        "reason": job.reason,
-        "satisfiedAt": job.satisfied_at,
-        "createdAt": job.created_at,
-        "nextCheckAt": job.next_check_at,
-        "waiting": list(job.waiting),
-        "joined": job.joined,
-        "endedAt": job.ended_at,
-        "runs": list(job.runs),
-        "missed": list(job.missed),
-        "attempts": len(job.runs),
-        "outcome": job.outcome and job.outcome.state,
-        "outcomeReason": job.outcome and job.outcome.reason,
-        "lastRunStartedAt": job.outcome and job.outcome.started_at,
-        "lastRunEndedAt": job.outcome and job.outcome.ended_at,
-        "failures": job.failures,
-        "submission": None if job.submission is None else _submission_view(job.submission),
-        "trace": job.trace,
-    }
-
-
-def _submission_view(submission: Submission) -> dict[str, Any]:
-    """What a person asked for."""
-    return {
-        "reason": submission.reason,
-        "arguments": dict(submission.arguments),
-        "key": dict(submission.columns),
-        "rerunOf": None if submission.rerun is None else submission.rerun.run,
-        "muted": submission.muted,
-        "backfill": submission.backfill,
-    }
-
-
-def why_view(why: Why) -> dict[str, Any]:
-    """The explanation of a job's state."""
-    return {
-        "job": why.job,
-        "state": why.state,
-        "summary": why.summary,
-        "since": why.since,
-        "clauses": [
-            {
-                "text": clause.text,
-                "needs": clause.needs,
-                "holds": clause.holds,
-                "at": clause.at,
-                "holders": [
-                    {
-                        "run": each.run,
-                        "href": f"/v1/runs/{each.run}",
-                        "state": each.state,
-                        "since": each.since,
-                        "schedule": _text(each.schedule),
-                    }
-                    for each in clause.holders
-                ],
-                "others": clause.others,
-            }
-            for clause in why.clauses
-        ],
-        "earliest": why.earliest,
-        "earliestBecause": why.earliest_because,
-        "timeout": why.timeout,
-        "deadlines": list(why.deadlines),
-        "satisfiedBy": list(why.satisfied_by),
-        "runs": list(why.runs),
-        "history": [
-            {"at": each.at, "subject": each.subject, "action": each.action, "reason": each.reason}
-            for each in why.history
-        ],
-    }
-
-
 def why_not_view(explained: WhyNot) -> dict[str, Any]:
     """The explanation why a schedule started nothing."""
     return {
@@ -181,7 +97,3 @@ def version_view(version: ScheduleVersion) -> dict[str, Any]:
         "reason": version.reason,
         "definition": version.definition,
     }
-
-
-def _text(name: object) -> str | None:
-    return None if name is None else str(name)

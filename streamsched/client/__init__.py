@@ -18,11 +18,9 @@ from streamsched.client.models import (
     Backfill,
     Decision,
     DeployedSchedule,
-    Job,
-    JobReason,
-    MadeJob,
-    Run,
 )
+from streamsched.wire.jobs import Job, JobReason, MadeJob
+from streamsched.wire.runs import Run
 from streamsched.wire.webhook_state import WebhookState
 
 __all__ = [

@@ -19,15 +19,13 @@ from streamsched.client.models import (
     Backfill,
     Decision,
     DeployedSchedule,
-    Job,
-    JobReason,
-    MadeJob,
-    Run,
 )
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
+from streamsched.wire.jobs import Job, JobReason, MadeJob
 from streamsched.wire.quotas import UsedQuota
+from streamsched.wire.runs import Run
 from streamsched.wire.webhook_state import WebhookState
 
 T = TypeVar("T")

@@ -13,16 +13,14 @@ from streamsched.client.models import (
     AcceptedEvents,
     Backfill,
     DeployedSchedule,
-    Job,
-    JobReason,
-    MadeJob,
-    Run,
 )
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
 from streamsched.domain.events.event import Event
+from streamsched.wire.jobs import JOB, JOB_REASON, MADE, Job, JobReason, MadeJob
 from streamsched.wire.quotas import NAMESPACE_QUOTAS, QUOTA, UsedQuota
+from streamsched.wire.runs import RUN, Run
 from streamsched.wire.webhook_state import CREATED, WebhookState
 
 T = TypeVar("T")
@@ -129,17 +127,17 @@ def run_program(
 
 def jobs(schedule: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Job]]:
     """Jobs, newest first, in pages. None, or no states: of all."""
-    return _list_call("/v1/jobs", "jobs", Job.read, _params(schedule=schedule, app=app, state=list(states)))
+    return _list_call("/v1/jobs", "jobs", JOB.take, _params(schedule=schedule, app=app, state=list(states)))
 
 
 def job(ref: str) -> ApiCall[Job]:
     """A job by its id."""
-    return ApiCall(method="GET", path=_path("jobs", ref), read=lambda reply: Job.read(reply.data))
+    return ApiCall(method="GET", path=_path("jobs", ref), read=lambda reply: JOB.take(reply.data))
 
 
 def why(ref: str) -> ApiCall[JobReason]:
     """The explanation of the present state of a job."""
-    return ApiCall(method="GET", path=_path("jobs", ref, "why"), read=lambda reply: JobReason.read(reply.data))
+    return ApiCall(method="GET", path=_path("jobs", ref, "why"), read=lambda reply: JOB_REASON.take(reply.data))
 
 
 def rerun(
@@ -153,19 +151,19 @@ def rerun(
 def runs(program: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Run]]:
     """Runs, newest first, in pages. None, or no states: of all."""
     params = _params(program=program, app=app, state=list(states))
-    return _list_call("/v1/runs", "runs", Run.read, params)
+    return _list_call("/v1/runs", "runs", RUN.take, params)
 
 
 def run(ref: str) -> ApiCall[Run]:
     """A run by its id."""
-    return ApiCall(method="GET", path=_path("runs", ref), read=lambda reply: Run.read(reply.data))
+    return ApiCall(method="GET", path=_path("runs", ref), read=lambda reply: RUN.take(reply.data))
 
 
 def kill(ref: str, reason: str, at_once: bool) -> ApiCall[Run]:
     """Requests the end of a run; answered before the run has ended. A second request changes nothing, so it may be
     repeated.
     """
-    call = _order(_path("runs", ref, "kill"), lambda reply: Run.read(reply.data), reason=reason, atOnce=at_once or None)
+    call = _order(_path("runs", ref, "kill"), lambda reply: RUN.take(reply.data), reason=reason, atOnce=at_once or None)
     return replace(call, repeatable=True)
 
 
@@ -256,7 +254,7 @@ def _schedule(reply: Reply) -> DeployedSchedule:
 
 
 def _read_submitted(reply: Reply) -> MadeJob:
-    return MadeJob.read(reply.data)
+    return MADE.take(reply.data)
 
 
 def _backfill(reply: Reply) -> Backfill:

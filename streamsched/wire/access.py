@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
 
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.token import TokenRecord, TokenRequest
-from streamsched.wire.about import About
-from streamsched.wire.shape import JsonShape
 
 GRANT: Final = JsonShape(
     Grant,

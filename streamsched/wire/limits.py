@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.constraints.group import GroupSlot
 from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.names import ScheduleRef
-from streamsched.wire.about import REASON, About
-from streamsched.wire.shape import JsonShape
 
 _RUN: Final = About("default.flights.weekly.1.1.r1")
 _SLOTS: Final = About(4, least=0, most=MOST_SLOTS)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final
 
-from streamsched.codec.schema.shapes import any_text, array, choice
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import any_text, array, choice
 from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind
-from streamsched.wire.about import REASON, About
-from streamsched.wire.shape import JsonShape
 
 _NAMESPACE: Final = About("default")
 _DIGEST: Final = About("9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08", "SHA-256 of the archive.")

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Annotated, Final
 
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.json_union import JsonUnion
 from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.names import EventName
 from streamsched.domain.tasks.queue import (
@@ -18,9 +21,6 @@ from streamsched.domain.tasks.queue import (
     WorkerTarget,
 )
 from streamsched.domain.tasks.task_retry import BackoffRetry, ConstantRetry, PeriodRetry, TaskRetry
-from streamsched.wire.about import REASON, About
-from streamsched.wire.shape import JsonShape
-from streamsched.wire.union import JsonUnion
 
 TARGET: Final = JsonUnion(
     "TaskTarget",

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final
 
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.quotas.limited import Quota
-from streamsched.wire.about import REASON, About
-from streamsched.wire.shape import JsonShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

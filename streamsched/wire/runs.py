@@ -1,4 +1,4 @@
-"""Runs, with their metrics and commits, and where they come from."""
+"""Runs, with their metrics and commits."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from datetime import datetime
 from typing import Annotated, Final
 
 from streamsched.codec.events.native import dumps
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.jobs.run import RunState
@@ -16,12 +18,10 @@ from streamsched.domain.jobs.run_metrics import NUMBERS, RunMetrics
 from streamsched.domain.json_value import Json
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.driver import Driver
-from streamsched.domain.schedules.provenance import ChainedRun, Provenance, RunOrigin
-from streamsched.wire.about import REASON, About
-from streamsched.wire.shape import JsonShape
 
 _JOB: Final = About("default.flights.weekly.1.1")
 _RUN: Final = About("default.flights.weekly.1.1.r1")
+_ENDED: Final = frozenset(each for each in RunState if each.is_terminal)
 _COUNT: Final = About(100, least=0)
 
 METRICS: Final = JsonShape(RunMetrics, about={name: About(0, least=0) for name in NUMBERS}, text="Of a Spark run.")
@@ -35,20 +35,10 @@ DRIVER: Final = JsonShape(
     },
     text="Of a Spark program that runs in a cluster.",
 )
-ORIGIN: Final = JsonShape(RunOrigin, about={"text": About("7 events")})
-CHAINED: Final = JsonShape(ChainedRun, about={"job": _JOB, "run": _RUN})
-PROVENANCE: Final = JsonShape(
-    Provenance,
-    about={
-        "origin": About(shape=ORIGIN),
-        "changed": About("program default.flights.join", name="changedSince"),
-        "chain": About(shape=CHAINED),
-    },
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunView:
+class Run:
     """A run.
 
     Attributes:
@@ -85,12 +75,10 @@ class RunView:
     trace: Annotated[str | None, About("4bf92f3577b34da6a3ce929d0e0e4736")]
     metrics: Annotated[RunMetrics | None, About(shape=METRICS)]
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainedRun(RunView):
-    """A run, and where it comes from; None when that cannot be read."""
-
-    provenance: Annotated[Provenance | None, About(shape=PROVENANCE)]
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens to it."""
+        return self.state in _ENDED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,8 +89,7 @@ class Kill:
     at_once: Annotated[bool, About(False)] = False
 
 
-RUN: Final = JsonShape(RunView, "Run")
-EXPLAINED_RUN: Final = JsonShape(ExplainedRun)
+RUN: Final = JsonShape(Run)
 KILL: Final = JsonShape(Kill)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from streamsched.codec.schema.shapes import duration
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import duration
 from streamsched.domain.webhooks.change import FAILURE, GROUPS, OTHERS, RECOVERY, STATES
 from streamsched.domain.webhooks.webhook import Webhook
-from streamsched.wire.about import About
-from streamsched.wire.shape import JsonShape
 
 _MEMBERS: Final[Mapping[str, About]] = {
     "name": About("alerts", minLength=1, maxLength=200, pattern="^[a-zA-Z0-9_][a-zA-Z0-9_-]*$"),

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Final
 
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.webhooks.form import EventMode, WebhookFormat
-from streamsched.wire.about import About
-from streamsched.wire.shape import JsonShape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from streamsched.codec.schema.shapes import Definitions, Schema
+from streamsched.codec.shape.schemas import Definitions, Schema
 
 #: Nested definitions beyond this depth are drawn from the first alternative, which is a leaf.
 _DEEPEST = 4

@@ -7,7 +7,7 @@ from typing import Any, Final
 from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, RUN, SCHEDULE, STATE, WHEN
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.programs import KINDS
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     Schema,
     answer,

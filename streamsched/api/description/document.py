@@ -30,8 +30,8 @@ from streamsched.codec import problem
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.events import EVENTS
-from streamsched.codec.schema.shapes import Definitions, Schema, array, extend, one_of, record, ref
-from streamsched.wire.named_schema import NamedSchema
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import Definitions, Schema, array, extend, one_of, record, ref
 
 Document = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.schema.shapes import Definitions, Schema
+from streamsched.codec.shape.schemas import Definitions, Schema
 
 _DEEPEST = 6
 

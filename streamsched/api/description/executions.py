@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, REASON, RUN, SCHEDULE, WHEN
+from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, REASON, SCHEDULE, WHEN
 from streamsched.codec.schema.apps import DEFINITIONS
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
     any_text,
     array,
     boolean,
     choice,
-    duration,
     extend,
     instant,
     integer,
@@ -28,90 +27,9 @@ from streamsched.codec.schema.shapes import (
 )
 from streamsched.domain.backfills.backfill import BackfillState, ItemState
 from streamsched.domain.graph.node import NodeState
-from streamsched.domain.jobs.job import JobState
 from streamsched.domain.jobs.run import RunState
 
 _MAYBE_RUN: Final = nullable(choice(RunState))
-_TRACE: Final = nullable(any_text("4bf92f3577b34da6a3ce929d0e0e4736"))
-_JOB: Final = answer(
-    {
-        "id": JOB,
-        "schedule": nullable(SCHEDULE),
-        "generation": nullable(integer(1)),
-        "sequence": nullable(integer(1)),
-        "program": nullable(PROGRAM),
-        "state": choice(("LAUNCHED", *(each for each in JobState if each != "LAUNCHED"))),
-        "reason": MAYBE_TEXT,
-        "satisfiedAt": WHEN,
-        "createdAt": instant(),
-        "nextCheckAt": WHEN,
-        "waiting": array(any_text("concurrency 1 of 1")),
-        "joined": nullable(integer(0)),
-        "endedAt": WHEN,
-        "runs": array(RUN),
-        "missed": array(any_text("start-by 30m")),
-        "attempts": integer(1),
-        "outcome": _MAYBE_RUN,
-        "outcomeReason": MAYBE_TEXT,
-        "lastRunStartedAt": WHEN,
-        "lastRunEndedAt": WHEN,
-        "failures": integer(0),
-        "submission": nullable(
-            answer(
-                {
-                    "reason": any_text("by hand"),
-                    "arguments": texts(),
-                    "key": texts(),
-                    "rerunOf": MAYBE_TEXT,
-                    "muted": boolean(example=False),
-                    "backfill": MAYBE_TEXT,
-                }
-            )
-        ),
-        "trace": _TRACE,
-    }
-)
-_WHY: Final = answer(
-    {
-        "job": JOB,
-        "state": any_text("PENDING_CONSTRAINT"),
-        "summary": any_text("It waits for a slot."),
-        "since": WHEN,
-        "clauses": array(
-            answer(
-                {
-                    "text": any_text("concurrency 1 of 1"),
-                    "needs": any_text("no active run"),
-                    "holds": nullable(boolean(example=False)),
-                    "at": WHEN,
-                    "others": integer(
-                        0, about="Runs that it waits for besides, of namespaces that the caller may not view."
-                    ),
-                    "holders": array(
-                        answer(
-                            {
-                                "run": RUN,
-                                "href": any_text("/v1/runs/default.flights.weekly.1.1.r1"),
-                                "state": any_text("RUNNING"),
-                                "since": WHEN,
-                                "schedule": MAYBE_TEXT,
-                            }
-                        )
-                    ),
-                }
-            )
-        ),
-        "earliest": WHEN,
-        "earliestBecause": MAYBE_TEXT,
-        "timeout": WHEN,
-        "deadlines": array(any_text()),
-        "satisfiedBy": array(any_text()),
-        "runs": array(any_text()),
-        "history": array(answer({"at": instant(), "subject": any_text(), "action": any_text(), "reason": MAYBE_TEXT})),
-    }
-)
-_OPTIONS: Final = {"arguments": texts(about="They override all others."), **REASON, "mute": boolean(example=False)}
-_SUBMITTED: Final = answer({"job": JOB, "repeated": boolean(example=False)})
 _COUNTS: Final = answer(
     {each: integer(0) for each in ("jobs", "skipped", "waiting", "active", "succeeded", "failed", "dropped")}
 )
@@ -142,6 +60,7 @@ _BACKFILL: Final = answer(
         "maxFailures": integer(20),
     },
 )
+_OPTIONS: Final = {"arguments": texts(about="They override all others."), **REASON, "mute": boolean(example=False)}
 _VALUES: Final = one_of(text("2013-01-01..2013-01-31"), array(text("AA")))
 _SPAN: Final = {
     "from": text("2026-03-01"),
@@ -181,43 +100,6 @@ _PLAN: Final = answer(
 )
 
 EXECUTIONS: Final[Definitions] = {
-    "Job": _JOB,
-    "JobPage": page("jobs", ref("Job")),
-    "Why": _WHY,
-    "ProgramSubmission": record(
-        {},
-        {
-            "arguments": texts(),
-            **REASON,
-            "token": text("7f3a", minLength=1, maxLength=255),
-            "now": boolean(example=False),
-            "atMost": integer(1, least=1),
-            "force": boolean(example=False),
-        },
-    ),
-    "ScheduleSubmission": record({}, {"arguments": texts(), "key": texts(), **REASON}),
-    "Submitted": _SUBMITTED,
-    "SubmittedOrStarted": one_of(_SUBMITTED, answer({"run": RUN})),
-    "Rerun": record({}, _OPTIONS),
-    "BulkRerun": record(
-        {}, {"since": duration("1d"), "runs": array(text("default.flights.weekly.1.1.r1")), **_OPTIONS}
-    ),
-    "SubmittedJobs": answer({"jobs": array(_SUBMITTED)}),
-    "FailedJobs": answer(
-        {
-            "jobs": array(
-                answer(
-                    {
-                        "id": JOB,
-                        "run": RUN,
-                        "outcome": choice(RunState),
-                        "outcomeReason": MAYBE_TEXT,
-                        "lastRunEndedAt": WHEN,
-                    }
-                )
-            )
-        }
-    ),
     "NewBackfill": {
         **record(
             {},

@@ -6,7 +6,7 @@ from typing import Final
 
 from streamsched.api.dataset_view import DatasetState
 from streamsched.api.description.shared_schemas import MAYBE_TEXT, SCHEDULE, STATE, WHEN
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
     any_text,

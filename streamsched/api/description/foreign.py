@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from streamsched.api.description.shared_schemas import MAYBE_TEXT
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     Schema,
     answer,

@@ -6,7 +6,7 @@ from typing import Final
 
 from streamsched.api.description.shared_schemas import PROGRAM, REASON
 from streamsched.codec.schema.programs import SIZES, secret_texts
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
     any_text,

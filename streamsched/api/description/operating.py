@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, SCHEDULE, WHEN
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
     any_text,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
     any_text,

@@ -16,11 +16,11 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
-from streamsched.api.views import job_view, why_view
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.launcher.why import explain_job
+from streamsched.wire.jobs import JOB, JOB_REASON
 
 #: The reason in the history when the request has none.
 _DEFAULT_REASON: Final = "by hand"
@@ -28,7 +28,7 @@ _DEFAULT_REASON: Final = "by hand"
 routes = Routes("/v1/jobs", "jobs")
 
 
-@routes.get("", "List jobs", may=VIEW_LIST, answers="JobPage")
+@routes.get("", "List jobs", may=VIEW_LIST, answers=JOB.page("jobs"))
 async def list_jobs(
     jobs: JobsDep,
     *,
@@ -56,24 +56,24 @@ async def list_jobs(
         limit=limit,
         before=read_moment_cursor(after),
     )
-    return rendered({"jobs": [job_view(each) for each in found], **({"next": following} if following else {})})
+    return rendered({"jobs": [JOB.write(each) for each in found], **({"next": following} if following else {})})
 
 
-@routes.get("/{job}", "Get a job", may=VIEW, answers="Job")
+@routes.get("/{job}", "Get a job", may=VIEW, answers=JOB.answer)
 async def get_job(job: str, jobs: JobsDep) -> Response:
     """The job with its runs and the outcome of the last one."""
-    return rendered(job_view(await jobs.get(job)))
+    return rendered(JOB.write(await jobs.get(job)))
 
 
-@routes.get("/{job}/why", "Explain a job's state", may=VIEW, answers="Why")
+@routes.get("/{job}/why", "Explain a job's state", may=VIEW, answers=JOB_REASON.answer)
 async def get_why(job: str, jobs: JobsDep, clock: ClockDep, caller: CallerDep) -> Response:
     """Why the job is in its state: each constraint, the events that satisfied the trigger, the earliest time at which
     the state can change, and the history. Runs of namespaces in which the caller has no view are counted, not named.
     """
-    return rendered(why_view(await explain_job(job, jobs=jobs, clock=clock, sees=caller.sees)))
+    return rendered(JOB_REASON.write(await explain_job(job, jobs=jobs, clock=clock, sees=caller.sees)))
 
 
-@routes.order("/{job}/release", "Withdraw the command of a job", may=OPERATE, answers={202: "Job"})
+@routes.order("/{job}/release", "Withdraw the command of a job", may=OPERATE, answers={202: JOB.answer})
 async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Withdraws a pending `force`, `cancel` or `hold`, so the job waits for its constraints again. 409 when it no
     longer waits. `reason` (optional) is stored in the history.
@@ -81,7 +81,7 @@ async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) ->
     return await _commanded(job, None, body, jobs, clock)
 
 
-@routes.order("/{job}/force", "Start a job without its constraints", may=OPERATE, answers={202: "Job"})
+@routes.order("/{job}/force", "Start a job without its constraints", may=OPERATE, answers={202: JOB.answer})
 async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job start without its constraints. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.
@@ -89,7 +89,7 @@ async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> R
     return await _commanded(job, JobCommand.FORCE, body, jobs, clock)
 
 
-@routes.order("/{job}/cancel", "Cancel a job", may=OPERATE, answers={202: "Job"})
+@routes.order("/{job}/cancel", "Cancel a job", may=OPERATE, answers={202: JOB.answer})
 async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job end. Responds 202; a launcher carries it out at its next check. 409 when the job no longer
     waits. `reason` (optional) is stored in the history.
@@ -97,7 +97,7 @@ async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> 
     return await _commanded(job, JobCommand.CANCEL, body, jobs, clock)
 
 
-@routes.order("/{job}/hold", "Hold a job", may=OPERATE, answers={202: "Job"})
+@routes.order("/{job}/hold", "Hold a job", may=OPERATE, answers={202: JOB.answer})
 async def hold(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Response:
     """Makes a waiting job wait until it is released. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.
@@ -109,4 +109,4 @@ async def _commanded(
     job: str, command: JobCommand | None, body: dict[str, Any], jobs: JobsDep, clock: ClockDep
 ) -> Response:
     changed = await jobs.command(job, command, reason_of(body) or _DEFAULT_REASON, now=clock.now())
-    return rendered(job_view(changed), status=HTTPStatus.ACCEPTED)
+    return rendered(JOB.write(changed), status=HTTPStatus.ACCEPTED)

@@ -25,7 +25,8 @@ from streamsched.domain.schedules.provenance import Provenance
 from streamsched.ports.runs import StopRequest
 from streamsched.spark.run_log import read_end, read_part
 from streamsched.store.runs.run_queries import RunQueries, RunRecord
-from streamsched.wire.runs import EXPLAINED_RUN, KILL, METRICS, RUN
+from streamsched.wire.explained_runs import EXPLAINED_RUN
+from streamsched.wire.runs import KILL, METRICS, RUN
 
 routes = Routes("/v1/runs", "runs")
 
@@ -51,7 +52,7 @@ async def list_runs(
     found = await runs.list_recent(
         program=ref, app=owner, namespace=namespace, states=state or (), limit=limit + 1, before=before
     )
-    return rendered(page("runs", found, limit, RUN.answer_of, lambda run: moment_cursor(run.created_at, run.id)))
+    return rendered(page("runs", found, limit, RUN.write, lambda run: moment_cursor(run.created_at, run.id)))
 
 
 @routes.get("/{run}", "Get a run", may=VIEW, answers=EXPLAINED_RUN.answer)

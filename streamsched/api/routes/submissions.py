@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from http import HTTPStatus
-from typing import Annotated, Any
+from typing import Annotated
 
 from starlette.responses import Response
 
@@ -14,21 +14,23 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Header, Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE
-from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError
 from streamsched.domain.jobs.submission import plain_key
 from streamsched.domain.names import ProgramRef, ScheduleRef
-from streamsched.domain.schedules.submission_request import (
-    DEFAULT_SINCE,
-    BulkRerunRequest,
-    RerunRequest,
-    SubmissionRequest,
-)
-from streamsched.domain.time.duration import parse_duration
+from streamsched.domain.schedules.submission_request import SubmissionRequest
 from streamsched.launcher.start import start
 from streamsched.ports.clock import Clock
-from streamsched.store.jobs.failed_jobs import FailedJob
 from streamsched.store.jobs.submissions import SubmissionStore, SubmittedJob
+from streamsched.wire.jobs import MADE
+from streamsched.wire.submissions import (
+    BULK_RERUN,
+    JOB_OF_FAILURE,
+    MADE_JOBS,
+    MADE_OR_STARTED,
+    PROGRAM_SUBMISSION,
+    RERUN,
+    SCHEDULE_SUBMISSION,
+)
 
 routes = Routes("/v1", "runs")
 
@@ -67,8 +69,8 @@ BulkRerunKey = Annotated[
     "/programs/{program}/runs",
     "Submit a program",
     may=OPERATE,
-    body="ProgramSubmission",
-    answers={202: "SubmittedOrStarted"},
+    body=PROGRAM_SUBMISSION.body,
+    answers={202: MADE_OR_STARTED},
 )
 async def submit_program(
     program: str,
@@ -88,17 +90,14 @@ async def submit_program(
     With `now` a run starts at once, without a job, or is refused: 202 `{"run"}`. 409 when a group or pool has no free
     slot. `atMost`: 409 also when that many runs of the program are active. `force`: ignores all limits.
     """
-    fields = Fields(body)
-    arguments, reason = fields.texts("arguments"), fields.optional_text("reason") or ""
-    token = _token(fields.optional_text("token"), idempotency_key)
-    at_once = fields.optional_boolean("now") or False
-    at_most = fields.optional_integer("atMost", minimum=1)
-    force = fields.optional_boolean("force") or False
-    fields.check_all_read()
+    wanted = PROGRAM_SUBMISSION.read(body)
+    token = _token(wanted.token, idempotency_key)
     ref = ProgramRef.parse(program)
-    request = SubmissionRequest(ref, secrets.token_hex(8) if token is None else token, arguments, reason=reason)
-    if not at_once:
-        for name, given in (("atMost", at_most), ("force", force)):
+    request = SubmissionRequest(
+        ref, secrets.token_hex(8) if token is None else token, wanted.arguments, reason=wanted.reason
+    )
+    if not wanted.now:
+        for name, given in (("atMost", wanted.at_most), ("force", wanted.force)):
             if given:
                 raise InvalidError(f"$.{name}", "is only for a run that starts at once: set `now`")
         return await _submit(submissions, clock, request)
@@ -106,11 +105,11 @@ async def submit_program(
         runs,
         clock,
         ref,
-        arguments,
-        at_most=at_most,
-        force=force,
+        wanted.arguments,
+        at_most=wanted.at_most,
+        force=wanted.force,
         token=None if token is None else plain_key(token),
-        reason=reason,
+        reason=wanted.reason,
     )
     return rendered({"run": run}, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/runs/{run}"})
 
@@ -119,8 +118,8 @@ async def submit_program(
     "/schedules/{schedule}/runs",
     "Submit a schedule",
     may=OPERATE,
-    body="ScheduleSubmission",
-    answers={202: "Submitted"},
+    body=SCHEDULE_SUBMISSION.body,
+    answers={202: MADE.answer},
 )
 async def submit_schedule(
     schedule: str,
@@ -137,19 +136,12 @@ async def submit_schedule(
     one; `reason`, who asks and why, for the history. 409 when the schedule is disabled or
     draining.
     """
-    fields = Fields(body)
-    request = SubmissionRequest(
-        ScheduleRef.parse(schedule),
-        secrets.token_hex(8) if idempotency_key is None else idempotency_key,
-        fields.texts("arguments"),
-        fields.texts("key"),
-        fields.optional_text("reason") or "",
-    )
-    fields.check_all_read()
+    token = secrets.token_hex(8) if idempotency_key is None else idempotency_key
+    request = SCHEDULE_SUBMISSION.read(body, owner=ScheduleRef.parse(schedule), token=token)
     return await _submit(submissions, clock, request)
 
 
-@routes.order("/jobs/{job}/rerun", "Rerun a job", may=OPERATE, body="Rerun", answers={202: "Submitted"})
+@routes.order("/jobs/{job}/rerun", "Rerun a job", may=OPERATE, body=RERUN.body, answers={202: MADE.answer})
 async def rerun_job(
     job: str,
     body: BodyObject,
@@ -164,11 +156,11 @@ async def rerun_job(
     why, for the history; `mute`: the status of the new runs is stored and given to no schedule (default: it is given).
     409 when the job has had no run, its last run has not ended, or its schedule is disabled or draining.
     """
-    request = _rerun_request(job, None, idempotency_key, body)
+    request = RERUN.read(body, job=job, token=idempotency_key)
     return _accepted(await submissions.rerun(request, now=clock.now()))
 
 
-@routes.order("/runs/{run}/rerun", "Rerun a run", may=OPERATE, body="Rerun", answers={202: "Submitted"})
+@routes.order("/runs/{run}/rerun", "Rerun a run", may=OPERATE, body=RERUN.body, answers={202: MADE.answer})
 async def rerun_run(
     run: str,
     body: BodyObject,
@@ -182,7 +174,7 @@ async def rerun_run(
     found = await runs.get(run)
     if found.job is None:
         raise ConflictError(f"run '{run}' has no job, so it has no events to repeat; start program '{found.program}'")
-    request = _rerun_request(found.job, run, idempotency_key, body)
+    request = RERUN.read(body, job=found.job, run=run, token=idempotency_key)
     return _accepted(await submissions.rerun(request, now=clock.now()))
 
 
@@ -190,8 +182,8 @@ async def rerun_run(
     "/schedules/{schedule}/reruns",
     "Rerun the failed jobs of a schedule",
     may=OPERATE,
-    body="BulkRerun",
-    answers={200: "FailedJobs", 202: "SubmittedJobs"},
+    body=BULK_RERUN.body,
+    answers={200: JOB_OF_FAILURE.whole_list("jobs", "FailedJobs"), 202: MADE_JOBS.answer},
 )
 async def rerun_failed_jobs(
     schedule: str,
@@ -209,37 +201,12 @@ async def rerun_failed_jobs(
     of `since` and the week before. 409 when it is disabled or draining. With `dry_run` the answer is 200
     `{"jobs": [{"id", "run", "outcome", "outcomeReason", "lastRunEndedAt"}]}`.
     """
-    fields = Fields(body)
-    request = BulkRerunRequest(
-        ScheduleRef.parse(schedule),
-        DEFAULT_SINCE if (since := fields.optional_text("since")) is None else parse_duration(since, "$.since"),
-        frozenset(fields.text_list("runs")) if fields.has("runs") else None,
-        idempotency_key,
-        fields.texts("arguments"),
-        fields.optional_text("reason") or "",
-        fields.optional_boolean("mute") or False,
-    )
-    fields.check_all_read()
+    request = BULK_RERUN.read(body, schedule=ScheduleRef.parse(schedule), token=idempotency_key)
     if dry_run:
-        return rendered(
-            {"jobs": [_failed_view(job) for job in await submissions.list_failed(request, now=clock.now())]}
-        )
+        failed = await submissions.list_failed(request, now=clock.now())
+        return rendered({"jobs": [JOB_OF_FAILURE.write(each) for each in failed]})
     made = await submissions.rerun_failed(request, now=clock.now())
-    return rendered({"jobs": [_submitted_view(each) for each in made]}, status=HTTPStatus.ACCEPTED)
-
-
-def _rerun_request(job: str, run: str | None, token: str | None, body: dict[str, Any]) -> RerunRequest:
-    fields = Fields(body)
-    request = RerunRequest(
-        job,
-        run,
-        token,
-        fields.texts("arguments"),
-        fields.optional_text("reason") or "",
-        fields.optional_boolean("mute") or False,
-    )
-    fields.check_all_read()
-    return request
+    return rendered({"jobs": [MADE.write(each) for each in made]}, status=HTTPStatus.ACCEPTED)
 
 
 async def _submit(submissions: SubmissionStore, clock: Clock, request: SubmissionRequest) -> Response:
@@ -248,21 +215,7 @@ async def _submit(submissions: SubmissionStore, clock: Clock, request: Submissio
 
 def _accepted(found: SubmittedJob) -> Response:
     location = {"Location": f"/v1/jobs/{found.job}"}
-    return rendered(_submitted_view(found), status=HTTPStatus.ACCEPTED, headers=location)
-
-
-def _submitted_view(found: SubmittedJob) -> dict[str, Any]:
-    return {"job": found.job, "repeated": found.repeated}
-
-
-def _failed_view(job: FailedJob) -> dict[str, Any]:
-    return {
-        "id": job.id,
-        "run": job.run,
-        "outcome": job.state,
-        "outcomeReason": job.reason,
-        "lastRunEndedAt": job.ended_at,
-    }
+    return rendered(MADE.write(found), status=HTTPStatus.ACCEPTED, headers=location)
 
 
 def _token(member: str | None, header: str | None) -> str | None:

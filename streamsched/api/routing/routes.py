@@ -18,7 +18,7 @@ from typing import Any, Final, Required, TypedDict, TypeVar, Unpack
 
 from streamsched.api.bounds.request_limits import ORDINARY, RequestLimit
 from streamsched.api.routing.rules import Rule, Unruled
-from streamsched.wire.named_schema import NamedSchema
+from streamsched.codec.shape.named_schema import NamedSchema
 
 JSON: Final = "application/json"
 PLAIN: Final = "text/plain; charset=utf-8"

@@ -52,7 +52,8 @@ def format_value(value: object) -> str:
 
 @contextmanager
 def prefix_errors(path: str, **renamed: str) -> Generator[None]:
-    """Prefixes the paths of errors raised inside with `path`; `renamed` maps domain field names to JSON names.
+    """Prefixes the paths of errors raised inside with `path`, except of what is outside the JSON, such as a header.
+    `renamed` maps domain field names to JSON names.
 
     Raises:
         InvalidDefinitionError: the inner error was one.
@@ -61,6 +62,8 @@ def prefix_errors(path: str, **renamed: str) -> Generator[None]:
     try:
         yield
     except InvalidError as exc:
+        if not exc.path.startswith("$"):
+            raise
         head, *rest = re.split(r"(?=[.\[])", exc.path.removeprefix("$").removeprefix("."), maxsplit=1)
         inner = renamed.get(head, head) + "".join(rest)
         joint = "" if not inner or inner.startswith("[") else "."

@@ -27,7 +27,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec.events import native
 from streamsched.codec.json.scalar import boolean, instant, integer, mapping, parse, schedule, text
 from streamsched.codec.records.state import consumption, consumption_to_json, trigger
-from streamsched.codec.schedules import lateness
+from streamsched.codec.schedules.policy import LATE, read_late
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import schedule_key
@@ -122,7 +122,7 @@ def _put_to_json(put: Put) -> dict[str, Any]:
         "trigger": triggers.to_json(put.trigger),
         **consumption_to_json(put.consumption),
         **({"keep": True} if put.keep else {}),
-        **({} if put.late is None else {"late": lateness.to_json(put.late)}),
+        **({} if put.late is None else {"late": LATE.write(put.late)}),
         **({"started": put.started} if put.started else {}),
         **({"draining": True} if put.draining else {}),
         **({"backlog": True} if put.backlog else {}),
@@ -138,7 +138,7 @@ def _read_put(found: Mapping[str, Any], ref: ScheduleRef, generation: int) -> Pu
         trigger(found.get("trigger"), "$.trigger"),
         consumption(found.get("consumption"), "$.consumption"),
         keep="keep" in found and boolean(found["keep"], "$.keep"),
-        late=None if late is None else lateness.from_json(late, "$.late"),
+        late=None if late is None else read_late(late, "$.late"),
         started=integer(found.get("started", 0), "$.started"),
         draining="draining" in found and boolean(found["draining"], "$.draining"),
         backlog="backlog" in found and boolean(found["backlog"], "$.backlog"),

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from streamsched.codec.events.native import dumps
 from streamsched.codec.json.scalar import boolean, integer, loads, mapping, schedule, sequence, text
 from streamsched.codec.records import cell as cells
-from streamsched.codec.schedules import lateness
+from streamsched.codec.schedules.policy import LATE, read_late
 from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.fold.cell import EMPTY, Cell
@@ -75,7 +75,7 @@ def decode(raw: bytes, *, pages: cells.Pages | None = None) -> TriggerState:
         boolean(found.get("enabled"), "$.enabled"),
         trigger(found.get("trigger"), "$.trigger"),
         consumption(found.get("consumption"), "$.consumption"),
-        None if late is None else lateness.from_json(late, "$.late"),
+        None if late is None else read_late(late, "$.late"),
         "keeping" in found and boolean(found["keeping"], "$.keeping"),
         draining="draining" in found and boolean(found["draining"], "$.draining"),
         backlog="backlog" in found and boolean(found["backlog"], "$.backlog"),
@@ -198,7 +198,7 @@ def _head(definition: Definition) -> bytes:
                 **({"former": list(definition.former)} if definition.former != (0, 0) else {}),
                 "trigger": triggers.to_json(definition.trigger),
                 **consumption_to_json(definition.consumption),
-                **({} if definition.late is None else {"late": lateness.to_json(definition.late)}),
+                **({} if definition.late is None else {"late": LATE.write(definition.late)}),
             }
         )
         object.__setattr__(definition, "encoded", head[:-1])

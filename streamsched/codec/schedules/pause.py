@@ -3,8 +3,7 @@
 `mode` is `keep` (default), `drop`, `drain` or `backlog` (`domain.schedules.pause`). `"keep": false` means mode `drop`,
 as before there were modes. Written beside `mode` is `keep`: whether the accumulation and the waiting jobs stay.
 
-`until` may also be a duration such as `2h`, counted from now. The policy of a schedule that pauses itself is
-`{"failures": 3, "keep": true, "lasting": "1h"}`; only `failures` is required.
+`until` may also be a duration such as `2h`, counted from now.
 """
 
 from __future__ import annotations
@@ -12,10 +11,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from streamsched.codec.json.reading import Fields, instant, prefix_errors
+from streamsched.codec.json.reading import Fields, instant
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.schedules.pause import ACTIVITIES, Pause, PauseAfter, PauseMode
-from streamsched.domain.time.duration import duration_text, parse_duration
+from streamsched.domain.schedules.pause import ACTIVITIES, Pause, PauseMode
+from streamsched.domain.time.duration import parse_duration
 
 
 def to_json(pause: Pause) -> dict[str, Any]:
@@ -40,25 +39,6 @@ def from_json(obj: object, path: str = "$", *, now: datetime) -> Pause:
     fields.check_all_read()
     pause.check(now)
     return pause
-
-
-def after_to_json(policy: PauseAfter) -> dict[str, Any]:
-    """The canonical JSON of a `PauseAfter`."""
-    lasting = None if policy.lasting is None else duration_text(policy.lasting)
-    return {"failures": policy.failures, "keep": policy.keep, "lasting": lasting}
-
-
-def after_from_json(fields: Fields) -> PauseAfter:
-    """Raises:
-    DecodeError, InvalidDefinitionError: with the path of the field.
-    """
-    failures, keep = fields.integer("failures", minimum=1), fields.optional_boolean("keep")
-    lasting = fields.optional_text("lasting")
-    fields.check_all_read()
-    with prefix_errors(fields.path):
-        return PauseAfter(
-            failures, keep is not False, None if lasting is None else parse_duration(lasting, "$.lasting")
-        )
 
 
 def _mode(fields: Fields) -> PauseMode:

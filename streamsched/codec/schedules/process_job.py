@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any, assert_never
 
 from streamsched.codec.json.reading import Fields, prefix_errors
-from streamsched.codec.schedules.secret import plain_and_secret, with_secrets
+from streamsched.codec.json.secret import plain_and_secret, with_secrets
 from streamsched.codec.schedules.spark_needs import needs_from_json, needs_to_json
 from streamsched.domain.jobs.failure import LARGEST_EXIT_CODE
 from streamsched.domain.limits import check_most

@@ -35,6 +35,7 @@ from streamsched.codec.graph.app_tasks import app_tasks_from_json
 from streamsched.codec.graph.arrival import ArrivalReader, arrival_job_from_json, arrival_job_to_json
 from streamsched.codec.graph.task import task_to_json
 from streamsched.codec.json.reading import Fields, format_value, prefix_errors
+from streamsched.codec.json.secret import optional_template, templates
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules import policy
 from streamsched.codec.schedules.expectation import expectation_from_json, expectation_to_json
@@ -46,7 +47,6 @@ from streamsched.codec.schedules.process_job import (
     spark_from_json,
 )
 from streamsched.codec.schedules.recipient import recipient_from_json, recipient_to_json
-from streamsched.codec.schedules.secret import optional_template, templates
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.codec.triggers import trigger as trigger_codec
 from streamsched.domain.graph.arrival_job import ArrivalJob

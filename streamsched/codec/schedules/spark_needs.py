@@ -5,7 +5,7 @@
  "executors"?: {"instances"?, "cores"?, "memory"?}, "bundle"?: SHA-256}
 
 A profile: {"master"?: text, "conf"?: {…}, "driver"?: {…}, "executors"?: {…}}. Secrets of `conf` and `env` are among
-their values (`codec.schedules.secret`).
+their values (`codec.json.secret`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from streamsched.codec.json.reading import Fields, prefix_errors
-from streamsched.codec.schedules.secret import plain_and_secret, with_secrets
+from streamsched.codec.json.secret import plain_and_secret, with_secrets
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.spark_needs import DriverSize, ExecutorSize, SparkNeeds
 from streamsched.domain.programs.spark_profile import SparkProfile

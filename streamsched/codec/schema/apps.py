@@ -11,7 +11,8 @@ from streamsched.codec.schema.constraints import CONSTRAINTS
 from streamsched.codec.schema.expectations import EXPECTATIONS
 from streamsched.codec.schema.programs import OWNED, PROGRAMS
 from streamsched.codec.schema.schedules import SCHEDULES
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.schema.triggers import TRIGGERS
+from streamsched.codec.shape.schemas import (
     Definitions,
     Schema,
     any_text,
@@ -27,7 +28,6 @@ from streamsched.codec.schema.shapes import (
     ref,
     text,
 )
-from streamsched.codec.schema.triggers import TRIGGERS
 from streamsched.domain.graph.job_template import ComponentKind
 from streamsched.domain.json_value import Json
 from streamsched.domain.schedules.app import MOST_IN_APP

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.schedules.recipient import recipient_schema
+from streamsched.codec.shape.schemas import (
     Definitions,
-    Schema,
     array,
-    boolean,
     choice,
     drop_members,
     integer,
@@ -19,7 +18,6 @@ from streamsched.codec.schema.shapes import (
     text,
 )
 from streamsched.domain.expectations.expectation import LAST_DAY, MOST_LAG, Frequency
-from streamsched.domain.notices.recipient import MOST_ADDRESSES, MOST_SCHEDULES
 
 _TIME: Final = r"^(usual|([01]?[0-9]|2[0-3])?:[0-5][0-9])$"
 _GIVEN: Final = {"not": {"type": "null"}}
@@ -45,17 +43,8 @@ _EXPECTATION: Final = record(
         {"required": ["schedule"], "properties": {"schedule": _GIVEN, "dataset": _ABSENT, "partition": _ABSENT}},
     ],
 )
-_FILTER: Final[Schema] = {"schedules": array(name("daily"), maxItems=MOST_SCHEDULES)}
-_RECOVERED: Final = {"recovered": boolean(about="Whether it is also sent that something is well again.")}
-
 EXPECTATIONS: Final[Definitions] = {
     "Expectation": _EXPECTATION,
     "NamedExpectation": drop_members(_EXPECTATION, "name"),
-    "Recipient": one_of(
-        record(
-            {"mail": array(text("team@example.org"), minItems=1, maxItems=MOST_ADDRESSES)}, {**_FILTER, **_RECOVERED}
-        ),
-        record({"webhook": text("oncall")}, {**_FILTER, **_RECOVERED}),
-        record({"program": name("rescue")}, _FILTER),
-    ),
+    "Recipient": recipient_schema(),
 }

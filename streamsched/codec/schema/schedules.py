@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
+from streamsched.codec.schedules.policy import CATCH_UP, LATE, PAUSE_AFTER, POLICIES, RETRY
 from streamsched.codec.schema.constraints import WALL
 from streamsched.codec.schema.programs import OWNED
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     NAMESPACE,
     SCHEDULE_NAME,
     Definitions,
@@ -18,7 +19,6 @@ from streamsched.codec.schema.shapes import (
     duration,
     extend,
     instant,
-    integer,
     name,
     nullable,
     one_of,
@@ -27,30 +27,14 @@ from streamsched.codec.schema.shapes import (
     text,
     texts,
 )
-from streamsched.domain.events.lateness import OnLate
-from streamsched.domain.jobs.failure import Failure
 from streamsched.domain.limits import MOST_PARTS
 from streamsched.domain.schedules.deadline import DeadlineKind, OnMiss
-from streamsched.domain.schedules.overlap import Overlap
 from streamsched.domain.schedules.pause import PauseMode
-from streamsched.domain.schedules.schedule import Misfire, OnChange, OnTimeout
-from streamsched.domain.triggers.consumption import Consumption
+from streamsched.domain.schedules.schedule import OnChange
 
 _GIVEN: Final = {"not": {"type": "null"}}
 _ABSENT: Final = {"type": "null"}
 
-_POLICIES: Final = {
-    "overlap": choice(Overlap, "What a new job does while others wait or run."),
-    "misfire": choice(Misfire, "Which missed ticks, more than a minute late, are made up for."),
-    "onTimeout": choice(OnTimeout),
-    "consumption": choice(Consumption),
-    "maxDuration": duration("6h", "How long a run may take."),
-    "retry": ref("Retry"),
-    "catchUp": ref("CatchUp"),
-    "late": ref("Late"),
-    "pauseAfter": ref("PauseAfter"),
-    "deadlines": array(ref("Deadline"), maxItems=1000),
-}
 _DEFINED: Final = record(
     {
         "name": name("weekly", SCHEDULE_NAME),
@@ -67,12 +51,12 @@ _DEFINED: Final = record(
         "constraints": array(ref("Constraint"), maxItems=1000),
         "properties": texts(about="Arguments of its runs.", maxProperties=MOST_PARTS),
         "timeout": duration("12h", "How long a job waits for its constraints."),
-        **_POLICIES,
     },
 )
 #: A schedule as it is submitted: with options that are not part of its definition.
 _SUBMITTED: Final = extend(
     _DEFINED,
+    POLICIES.body_schema(),
     record(
         {},
         {"enabled": boolean(), "onChange": choice(OnChange, "What becomes of its state when what it counts changes.")},
@@ -80,13 +64,8 @@ _SUBMITTED: Final = extend(
 )
 
 SCHEDULES: Final[Definitions] = {
-    "Retry": record(
-        {"attempts": integer(3, least=1)},
-        {"on": array(choice(Failure)), "delay": duration("30s"), "longest": duration("1h")},
-    ),
-    "CatchUp": record({}, {"window": duration("6h"), "atMost": integer(10, least=1), "spacing": duration("30s")}),
-    "Late": one_of(duration("15m"), record({"after": duration("15m")}, {"then": choice(OnLate)})),
-    "PauseAfter": record({"failures": integer(3, least=1)}, {"keep": boolean(), "lasting": duration("1h")}),
+    **{each.name: each.body_schema() for each in (RETRY, CATCH_UP, PAUSE_AFTER)},
+    "Late": one_of(duration("15m"), LATE.body_schema()),
     "Deadline": record(
         {"type": choice(DeadlineKind)},
         {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamsched.codec.schema.shapes import (
+from streamsched.codec.shape.schemas import (
     NAMESPACE,
     Definitions,
     Schema,

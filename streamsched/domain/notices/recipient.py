@@ -35,7 +35,7 @@ class _Recipient:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MailRecipient(_Recipient):
-    """Addresses, to which one mail is sent."""
+    """Addresses, each once, to which one mail is sent."""
 
     to: tuple[str, ...]
 
@@ -43,6 +43,7 @@ class MailRecipient(_Recipient):
         _Recipient.__post_init__(self)
         if not self.to:
             raise InvalidDefinitionError("$.mail", "must have an address")
+        object.__setattr__(self, "to", tuple(dict.fromkeys(self.to)))
         check_most(len(self.to), MOST_ADDRESSES, "$.mail", "addresses")
         for address in self.to:
             check_address(address, "$.mail")

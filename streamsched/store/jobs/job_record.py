@@ -56,6 +56,10 @@ class JobRecord:
     submission: Submission | None = None
     trace: str | None = None
 
+    @property
+    def attempts(self) -> int:
+        return len(self.runs)
+
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:

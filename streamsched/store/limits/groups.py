@@ -90,6 +90,11 @@ class BlockingRun:
     since: datetime
     schedule: ScheduleRef | None
 
+    @property
+    def href(self) -> str:
+        """Its path in the API."""
+        return f"/v1/runs/{self.run}"
+
 
 def blocking_run(row: HolderRow) -> BlockingRun:
     """The run of a row."""

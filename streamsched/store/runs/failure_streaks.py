@@ -9,8 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from streamsched.codec.json.reading import Fields
-from streamsched.codec.schedules import pause as codec
+from streamsched.codec.schedules.policy import PAUSE_AFTER
 from streamsched.domain.errors import describe_failure
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.retry import OVERDUE
@@ -41,7 +40,7 @@ async def record_failure(connection: Connection, row: StoredRun, reason: str, *,
     if stored is None:
         return
     try:
-        policy = codec.after_from_json(Fields(stored.policy))
+        policy = PAUSE_AFTER.read(stored.policy)
     except Exception as failure:  # noqa: BLE001 - a row may hold anything; the run ends anyway
         log.error("schedule.policy_unreadable", schedule=row.schedule, reason=describe_failure(failure))
         return

@@ -21,7 +21,7 @@ from streamsched.api.description.examples import example_of
 from streamsched.api.routing.routes import ARCHIVE, JSON
 from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.json.size import values_in
-from streamsched.codec.schema.shapes import Definitions, Schema
+from streamsched.codec.shape.schemas import Definitions, Schema
 from tests.support.api_routes import api_routes, routes_by_name
 
 #: Bytes of the largest body.

@@ -91,7 +91,7 @@ async def test_a_submission_with_a_key_is_one_job_and_says_why_it_waits(ours: As
 
     assert (again.id, first.repeated, again.repeated, other.id == first.id) == (first.id, False, True, False)
     job, why = await ours.job(first.id), await ours.why(first.id)
-    assert (job.schedule, job.outcome, why.job, bool(why.summary)) == (WEEKLY, None, first.id, True)
+    assert (str(job.schedule), job.outcome, why.job, bool(why.summary)) == (WEEKLY, None, first.id, True)
     assert [each.id async for each in ours.jobs(schedule=WEEKLY)] == [first.id]
     with pytest.raises(ConflictError):
         await ours.rerun(first.id)

@@ -10,7 +10,6 @@ from typing import Final
 
 import pytest
 
-from streamsched.api.views import why_view
 from streamsched.catalog import change
 from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group
@@ -37,6 +36,7 @@ from streamsched.ports.runs import RunEnd
 from streamsched.store.catalog.catalog import CatalogStore
 from streamsched.store.limits.clusters import ClusterStore
 from streamsched.store.limits.groups import GroupStore
+from streamsched.wire.jobs import JOB_REASON
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -269,13 +269,13 @@ async def test_one_why_names_it(world: World, cause: Callable[[World], Awaitable
     answer = await explain_job(JOB, jobs=world.jobs, clock=world.clock)
 
     assert answer.summary.startswith(said)
-    assert why_view(answer)["summary"] == answer.summary
+    assert JOB_REASON.write(answer)["summary"] == answer.summary
 
 
 async def test_a_clause_says_what_it_needs_what_there_is_and_who_stands_in_the_way_since_when(world: World) -> None:
     await a_run_started_by_hand_is_active(world)
 
-    [clause] = why_view(await explain_job(JOB, jobs=world.jobs, clock=world.clock))["clauses"]
+    [clause] = JOB_REASON.write(await explain_job(JOB, jobs=world.jobs, clock=world.clock))["clauses"]
 
     assert clause["needs"] == "fewer than 1 active runs"
     assert clause["text"].startswith("1 of 1 runs")

@@ -19,8 +19,8 @@ from streamsched.api.routing.parameters import Header, Query
 from streamsched.api.routing.routes import Body, Routes
 from streamsched.api.routing.rules import PUBLIC, VIEW, Unruled
 from streamsched.api.routing.table import RouteTable
+from streamsched.codec.shape.named_schema import NamedSchema
 from streamsched.domain.errors import ConflictError
-from streamsched.wire.named_schema import NamedSchema
 
 
 class Colour(StrEnum):

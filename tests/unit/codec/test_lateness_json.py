@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.codec.schedules import lateness
+from streamsched.codec.schedules.policy import LATE, read_late
 from streamsched.codec.schedules.schedule import schedule_from_json
 from streamsched.define.yaml import read_yaml
 from streamsched.domain.errors import InvalidError
@@ -33,7 +33,7 @@ def test_a_schedule_says_from_when_on_an_event_is_late(said: str, meant: Late) -
     schedule = schedule_from_json(read_yaml(f"{SCHEDULE}late: {said}\n".encode()))
 
     assert schedule.late == meant
-    assert lateness.from_json(lateness.to_json(meant)) == meant
+    assert read_late(LATE.write(meant)) == meant
 
 
 @pytest.mark.parametrize(

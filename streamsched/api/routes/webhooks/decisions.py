@@ -16,11 +16,11 @@ from streamsched.api.routing.parameters import Header, Query
 from streamsched.api.routing.routes import EVENT_STREAM, Routes
 from streamsched.api.routing.rules import VIEW_LIST
 from streamsched.api.streams.server_sent import HEADERS, MEDIA
-from streamsched.codec.schema.shapes import any_text
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import any_text
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import ScheduleRef, check_namespace
 from streamsched.domain.webhooks.change import WorkLine
-from streamsched.wire.named_schema import NamedSchema
 
 routes = Routes("/v1/decisions", "jobs")
 

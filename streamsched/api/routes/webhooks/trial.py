@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Annotated, Final
 
 from streamsched.api.deps import ApiServices
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.codec.webhooks.cloud_event import STRUCTURED, trial_event
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.tasks.task import TaskRequest, TaskState
 from streamsched.domain.tasks.task_retry import BackoffRetry
-from streamsched.wire.about import About
-from streamsched.wire.shape import JsonShape
 
 #: Seconds for which a trial waits for its end, and between two reads.
 _PATIENCE_S: Final = 20.0

@@ -19,12 +19,12 @@ from streamsched.api.routes.webhooks.trial import TRIAL, tried
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.json.reading import Fields
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.limits import check_duration
 from streamsched.domain.time.duration import parse_duration
 from streamsched.domain.webhooks.signature import SECRET_BYTES, secret_text
 from streamsched.domain.webhooks.webhook import LONGEST_OLD_SECRET, Webhook
 from streamsched.store.webhooks.webhooks import WebhookRecord
-from streamsched.wire.shape import JsonShape
 from streamsched.wire.webhook_definition import CHANGED, DEFINITION, NEW
 from streamsched.wire.webhook_state import CREATED, STATE, WebhookState
 

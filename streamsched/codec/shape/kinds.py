@@ -20,21 +20,22 @@ from streamsched.codec.json.reading import (
     read_object,
     read_text,
 )
-from streamsched.codec.schedules.secret import read_secret
-from streamsched.codec.schema import shapes
-from streamsched.codec.schema.shapes import Schema
+from streamsched.codec.json.secret import read_secret
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.about import NOTHING, About
+from streamsched.codec.shape.kind import Kind, Read, Write
+from streamsched.codec.shape.schemas import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST, check_count
 from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.time.duration import duration_text, parse_duration
-from streamsched.wire.about import NOTHING, About
-from streamsched.wire.kind import Kind, Read, Write
 
 
 def kind_of(annotation: Any, about: About = NOTHING) -> Kind:
-    """The kind of a type. An `About` in the annotation counts before the one that is given.
+    """The kind of a type. An `About` in the annotation counts before the one that is given. A type that nothing reads
+    is any value, if its schema is given.
 
     Raises:
         TypeError: nothing reads the type.
@@ -82,35 +83,25 @@ def _kind(annotation: Any, about: About) -> Kind:
         return _choice(annotation, about)
     if about.shape is not None:
         return about.shape.kind
+    if about.schema is not None:
+        return _any_value(about)
     raise TypeError(f"nothing reads {annotation}")
 
 
 def _nullable(found: Kind) -> Kind:
-    write = found.write
-
     def or_null(read: Read) -> Read:
         def read_or_null(value: Json, path: str) -> Any:
             return None if value is None else read(value, path)
 
         return read_or_null
 
-    def write_or_null(value: Any) -> object:
-        return None if value is None or write is None else write(value)
-
-    return Kind(
-        or_null(found.read),
-        or_null(found.take),
-        None if write is None else write_or_null,
-        found.body,
-        found.answer,
-        nullable=True,
-    )
+    return found._replace(read=or_null(found.read), take=or_null(found.take), nullable=True)
 
 
 def _text(about: About) -> Kind:
     example = "a text" if about.example is None else about.example
-    body = shapes.text(example, about=about.text, **about.rules)
-    return Kind(read_text, read_text, None, body, shapes.any_text(example, about.text))
+    body = schemas.text(example, about=about.text, **about.rules)
+    return Kind(read_text, read_text, None, body, schemas.any_text(example, about.text), loose=True)
 
 
 def _integer(about: About) -> Kind:
@@ -124,28 +115,28 @@ def _integer(about: About) -> Kind:
         return found
 
     example = 1 if about.example is None else about.example
-    schema = {**shapes.integer(example, least=least, most=most, about=about.text), **about.rules}
+    schema = {**schemas.integer(example, least=least, most=most, about=about.text), **about.rules}
     return Kind(read, read, None, schema, schema)
 
 
 def _number(about: About) -> Kind:
-    schema = {**shapes.number(0.5 if about.example is None else about.example, about.text), **about.rules}
+    schema = {**schemas.number(0.5 if about.example is None else about.example, about.text), **about.rules}
     return Kind(_read_number, _read_number, None, schema, schema)
 
 
 def _boolean(about: About) -> Kind:
-    schema = shapes.boolean(about.example is not False, about.text)
+    schema = schemas.boolean(about.example is not False, about.text)
     return Kind(read_boolean, read_boolean, None, schema, schema)
 
 
 def _instant(about: About) -> Kind:
-    schema = shapes.instant(about.example or "2026-03-01T06:00:00Z", about.text)
+    schema = schemas.instant(about.example or "2026-03-01T06:00:00Z", about.text)
     return Kind(instant, instant, None, schema, schema)
 
 
 def _any_value(about: About) -> Kind:
-    schema = shapes.anything(about.example, about.text)
-    return Kind(_read_any_value, _read_any_value, None, schema, schema)
+    schema = schemas.anything(about.example, about.text)
+    return Kind(_read_any_value, _read_any_value, None, schema, schema, loose=True)
 
 
 def _text_value(parse: Callable[[str], Any], write: Write, body: Schema, about: About) -> Kind:
@@ -158,7 +149,7 @@ def _text_value(parse: Callable[[str], Any], write: Write, body: Schema, about: 
     examples = body["examples"] if about.example is None else [about.example]
     described = {"description": about.text} if about.text else {}
     sent = {**body, **about.rules, "examples": examples, **described}
-    answer = sent if write is duration_text else shapes.any_text(examples[0], about.text)
+    answer = sent if write is duration_text else schemas.any_text(examples[0], about.text)
     return Kind(read, read, write, sent, answer)
 
 
@@ -170,15 +161,15 @@ def _choice(options: type[StrEnum], about: About) -> Kind:
         text = read_text(value, path)
         return find_choice(text, options) or text
 
-    schema = shapes.choice(options, about.text)
+    schema = schemas.choice(options, about.text)
     if about.example is not None:
         schema["examples"] = [about.example]
-    return Kind(read, take, None, schema, schema)
+    return Kind(read, take, str, schema, schema)
 
 
 def _secret(about: About) -> Kind:
     """Where a secret is: `{"secret": "env:NAME"}`."""
-    schema = shapes.record({"secret": shapes.text("env:HOOK_KEY")}, about=about.text or "A secret by reference.")
+    schema = schemas.record({"secret": schemas.text("env:HOOK_KEY")}, about=about.text or "A secret by reference.")
     return Kind(read_secret, read_secret, _write_secret, schema, schema)
 
 
@@ -189,7 +180,7 @@ def _list(made: Any, item: Any, about: About) -> Kind:
     each = kind_of(item, About(about.example, least=about.least, most=about.most, shape=about.shape, **others))
     ordered = made is not frozenset
     make: Callable[[list[Any]], Sequence[Any] | frozenset[Any]] = tuple[Any, ...] if ordered else frozenset[Any]
-    write = each.write
+    write = each.write_or_null
 
     def reads(one: Read) -> Read:
         def read(value: Json, path: str) -> Any:
@@ -198,22 +189,21 @@ def _list(made: Any, item: Any, about: About) -> Kind:
         return read
 
     def write_all(values: Any) -> list[Any]:
-        if write is None:
-            return plain(values)
+        assert write is not None
         found = [write(value) for value in values]
         return found if ordered else sorted(found)
 
-    body = shapes.array(each.body_or_null, about.text, **rules)
-    return Kind(
-        reads(each.read), reads(each.take), write_all, body, shapes.array(each.answer_or_null, about.text, **rules)
-    )
+    body = schemas.array(each.body_or_null, about.text, **rules)
+    written = plain if write is None else write_all
+    answer = schemas.array(each.answer_or_null, about.text, **rules)
+    return Kind(reads(each.read), reads(each.take), written, body, answer)
 
 
 def _object(value: Any, about: About) -> Kind:
     """An object from names to values."""
     each = kind_of(value, About(about.example, shape=about.shape))
     key = about.key or "day"
-    write = each.write
+    write = each.write_or_null
 
     def reads(one: Read) -> Read:
         def read(found: Json, path: str) -> Mapping[str, Any]:
@@ -222,11 +212,14 @@ def _object(value: Any, about: About) -> Kind:
         return read
 
     def write_all(values: Mapping[str, Any]) -> dict[str, Any]:
-        return dict(values) if write is None else {name: write(item) for name, item in values.items()}
+        assert write is not None
+        return {name: write(item) for name, item in values.items()}
 
-    body = shapes.object_by_name(each.body_or_null, key, about.text, **about.rules)
-    answer = body if about.shape is None else shapes.object_by_name(each.answer_or_null, key, about.text, **about.rules)
-    return Kind(reads(each.read), reads(each.take), write_all, body, answer)
+    body = schemas.object_by_name(each.body_or_null, key, about.text, **about.rules)
+    answer = (
+        body if about.shape is None else schemas.object_by_name(each.answer_or_null, key, about.text, **about.rules)
+    )
+    return Kind(reads(each.read), reads(each.take), dict if write is None else write_all, body, answer)
 
 
 def _read_number(value: Json, path: str) -> float:
@@ -259,10 +252,10 @@ _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
 )
 _PARSED: Final[Mapping[Any, tuple[Callable[[str], Any], Write, Schema]]] = MappingProxyType(
     {
-        timedelta: (parse_duration, duration_text, shapes.duration()),
-        EventName: (EventName.parse, str, shapes.text("default.approved")),
-        DatasetRef: (DatasetRef.parse, str, shapes.text("default.flights")),
-        ScheduleRef: (ScheduleRef.parse, str, shapes.text("default.flights.weekly")),
-        ProgramRef: (ProgramRef.parse, str, shapes.text("default.flights.join")),
+        timedelta: (parse_duration, duration_text, schemas.duration()),
+        EventName: (EventName.parse, str, schemas.text("default.approved")),
+        DatasetRef: (DatasetRef.parse, str, schemas.text("default.flights")),
+        ScheduleRef: (ScheduleRef.parse, str, schemas.text("default.flights.weekly")),
+        ProgramRef: (ProgramRef.parse, str, schemas.text("default.flights.join")),
     }
 )

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any, Final
 
 from streamsched.codec.json.reading import format_value, read_object, read_text
-from streamsched.codec.schema import shapes
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.kind import Kind
+from streamsched.codec.shape.named_schema import NamedSchema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
-from streamsched.wire.kind import Kind
-from streamsched.wire.named_schema import NamedSchema
-from streamsched.wire.shape import JsonShape
 
 
 class JsonUnion:
@@ -43,12 +43,12 @@ class JsonUnion:
     @cached_property
     def schema(self) -> NamedSchema:
         """The schema of what is sent, and of an answer."""
-        return NamedSchema(self.name, lambda: shapes.one_of(*(each.body_schema() for each in self._by_tag.values())))
+        return NamedSchema(self.name, lambda: schemas.one_of(*(each.body_schema() for each in self._by_tag.values())))
 
     @property
     def kind(self) -> Kind:
         """As a member of a shape."""
-        named = shapes.ref(self.name)
+        named = schemas.ref(self.name)
         return Kind(self.read, self.take, self.write, named, named)
 
     @property

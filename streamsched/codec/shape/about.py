@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from streamsched.codec.schema.shapes import Schema
-from streamsched.wire.kind import HasKind
+from streamsched.codec.shape.kind import HasKind
+from streamsched.codec.shape.schemas import Schema
 
 
 class About:
@@ -16,6 +16,9 @@ class About:
         example: of the value, or of an element of a list; None: that of its type.
         text: the description.
         name: in JSON; empty: that of the attribute in camel case.
+        of: where the source of an answer has it, such as `outcome.state`; empty: in the field of its own name. Below
+            None is None.
+        blank: an empty text of the source is null.
         key: of an object of values, in the example.
         least, most: of a whole number, included; the reader refuses others.
         shape: of a nested object.
@@ -24,7 +27,19 @@ class About:
             checks itself.
     """
 
-    __slots__ = ("example", "key", "least", "most", "name", "rules", "schema", "shape", "text")
+    __slots__ = (
+        "blank",
+        "example",
+        "key",
+        "least",
+        "most",
+        "name",
+        "of",
+        "rules",
+        "schema",
+        "shape",
+        "text",
+    )
 
     def __init__(
         self,
@@ -32,6 +47,8 @@ class About:
         text: str = "",
         *,
         name: str = "",
+        of: str = "",
+        blank: bool = False,
         key: str = "",
         least: int | None = None,
         most: int | None = None,
@@ -42,6 +59,8 @@ class About:
         self.example = example
         self.text = text
         self.name = name
+        self.of = of
+        self.blank = blank
         self.key = key
         self.least = least
         self.most = most

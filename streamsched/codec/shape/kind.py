@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from streamsched.codec.schema import shapes
-from streamsched.codec.schema.shapes import Schema
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import Schema
 from streamsched.domain.json_value import Json
-from streamsched.wire.named_schema import NamedSchema
 
 #: Makes the value of JSON at a path, or raises `InvalidError` with the path.
 Read = Callable[[Json, str], Any]
@@ -22,9 +22,10 @@ class Kind(NamedTuple):
     Attributes:
         read: of what is sent: everything else is refused.
         take: of an answer, which a later release may have made: members and choices that are not known are passed over.
-        write: None: the value is its JSON.
+        write: None: the value is its JSON. It is not asked to write null.
         body, answer: the schema of what is sent, and of what is answered, when it is not null.
         nullable: null is a value of it.
+        loose: a value of the domain may stand for the text that it is in JSON, as an answer is written.
     """
 
     read: Read
@@ -33,14 +34,22 @@ class Kind(NamedTuple):
     body: Schema
     answer: Schema
     nullable: bool = False
+    loose: bool = False
+
+    @property
+    def write_or_null(self) -> Write | None:
+        write = self.write
+        if write is None or not self.nullable:
+            return write
+        return lambda value: None if value is None else write(value)
 
     @property
     def body_or_null(self) -> Schema:
-        return shapes.nullable(self.body) if self.nullable else self.body
+        return schemas.nullable(self.body) if self.nullable else self.body
 
     @property
     def answer_or_null(self) -> Schema:
-        return shapes.nullable(self.answer) if self.nullable else self.answer
+        return schemas.nullable(self.answer) if self.nullable else self.answer
 
 
 class HasKind(Protocol):

@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from streamsched.api.description.examples import example_of
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.errors import DecodeError, InvalidDefinitionError, InvalidError
 from streamsched.domain.names import ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
-from streamsched.wire.about import About
-from streamsched.wire.shape import JsonShape
 
 
 class Colour(StrEnum):

@@ -3,45 +3,29 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from datetime import datetime
 from functools import cached_property
-from typing import Annotated, Any, Final, Generic, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from streamsched.codec.json.reading import prefix_errors, read_list, read_object, refuse_unknown
-from streamsched.codec.schema import shapes
-from streamsched.codec.schema.shapes import Schema
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.about import NOTHING, About
+from streamsched.codec.shape.answer_writer import Member, make_writer
+from streamsched.codec.shape.kind import Kind
+from streamsched.codec.shape.kinds import kind_of
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
-from streamsched.wire.about import NOTHING, About
-from streamsched.wire.kind import HasKind, Kind, Write
-from streamsched.wire.kinds import kind_of, plain
-from streamsched.wire.named_schema import NamedSchema
 
 T = TypeVar("T")
 
-#: No source has a field.
-_ABSENT: Final = object()
-#: Values that are their JSON.
-_JSON: Final = frozenset({str, int, float, bool, type(None), datetime})
 _WORD: Final = re.compile(r"_(\w)")
 
 
-class _Member(NamedTuple):
-    """`below`: what its path has after that of the object."""
-
-    attribute: str
-    name: str
-    below: str
-    kind: Kind
-    required: bool
-    default: Any
-    shape: HasKind | None
-
-
 class JsonShape(Generic[T]):
-    """The JSON object of a frozen dataclass: its members are the fields, in their order, in camel case.
+    """The JSON object of a frozen dataclass or a NamedTuple: its members are the fields, in their order, in camel case.
 
     A member without a default is required. Of what is sent, a null is as if the member were not there, except that a
     required member which may be None must be there; unknown members are refused. An answer has all members, but those
@@ -54,6 +38,7 @@ class JsonShape(Generic[T]):
         name: str = "",
         *,
         outside: Sequence[str] = (),
+        also: Sequence[str] = (),
         sometimes: Sequence[str] = (),
         shared: bool = False,
         tag: str = "",
@@ -61,7 +46,8 @@ class JsonShape(Generic[T]):
         text: str = "",
     ) -> None:
         """`name`: in the OpenAPI document; by default that of the dataclass. `outside`: fields that are no members,
-        because the address of the request has them. `sometimes`: names of members. `shared`: other shapes refer to its
+        because the address of the request has them. `also`: properties that are members of an answer. `sometimes`:
+        names of members. `shared`: other shapes refer to its
         schema, which is that of a body, by its name; otherwise they have it in them. `tag`: its member `type`, by which
         a `JsonUnion` knows it. `about`: of fields that do not say it themselves. `text`: the description.
         """
@@ -69,27 +55,26 @@ class JsonShape(Generic[T]):
         self.made: Final = made
         self.tag: Final = tag
         self._outside = outside
+        self._also = also
         self._sometimes = sometimes
         self._shared = shared
         self._about: Final = about or {}
         self._text = text
+        self._writers: dict[object, Callable[..., dict[str, Any]]] = {dict: _keep}
 
     @cached_property
-    def _members(self) -> Sequence[_Member]:
-        hints = get_type_hints(self.made, include_extras=True)
-        found: list[_Member] = []
-        for field in fields(self.made):  # type: ignore[arg-type]
-            if not field.init or field.name in self._outside:
-                continue
-            about = _about(hints[field.name], self._about.get(field.name, NOTHING))
-            name = about.name or camel_case(field.name)
-            required = field.default is MISSING and field.default_factory is MISSING
-            kind, default = kind_of(hints[field.name], about), None if field.default is MISSING else field.default
-            found.append(_Member(field.name, name, member_path("", name), kind, required, default, about.shape))
+    def _members(self) -> Sequence[Member]:
+        found: list[Member] = []
+        for attribute, hint, required, default in (*_fields(self.made), *_properties(self.made, self._also)):
+            if attribute not in self._outside:
+                about = _about(hint, self._about.get(attribute, NOTHING))
+                name = about.name or camel_case(attribute)
+                kind, sometimes = kind_of(hint, about), name in self._sometimes
+                found.append(Member(attribute, about, name, member_path("", name), kind, required, default, sometimes))
         return found
 
     @cached_property
-    def _by_name(self) -> Mapping[str, _Member]:
+    def _by_name(self) -> Mapping[str, Member]:
         return {each.name: each for each in self._members}
 
     @cached_property
@@ -108,6 +93,19 @@ class JsonShape(Generic[T]):
             InvalidError: the value refuses a member; likewise.
         """
         given = read_object(value, path)
+        found = self.read_fields(given, path)
+        if len(given) > len(found):
+            refuse_unknown(given, self._known, path)
+        with prefix_errors(path, **self._json_names):
+            return self.made(**outside, **found)
+
+    def read_fields(self, given: Mapping[str, Json], path: str = "$") -> dict[str, Any]:
+        """The fields of an object, which may have other members, by their attributes; those that are not given are
+        missing.
+
+        Raises:
+            DecodeError: a member is missing, or of another kind; with its path.
+        """
         found: dict[str, Any] = {}
         for each in self._members:
             member = given.get(each.name)
@@ -117,10 +115,12 @@ class JsonShape(Generic[T]):
                 found[each.attribute] = None
             elif each.required:
                 raise DecodeError(path + each.below, "is missing")
-        if len(given) > len(found):
-            refuse_unknown(given, self._known, path)
-        with prefix_errors(path, **self._json_names):
-            return self.made(**outside, **found)
+        return found
+
+    @property
+    def names(self) -> Collection[str]:
+        """The names of its members."""
+        return self._by_name.keys()
 
     def read_list(self, value: Json, path: str = "$") -> tuple[T, ...]:
         """The values of a list of what was sent; raises as `read`."""
@@ -142,24 +142,14 @@ class JsonShape(Generic[T]):
                 raise DecodeError(path + each.below, "is missing")
         return self.made(**found)
 
-    def write(self, value: T) -> dict[str, Any]:
-        """The JSON of a value, with instants and enums as they are."""
-        names, attributes, writers = self._writers
-        found = dict(zip(names, [getattr(value, each) for each in attributes], strict=True))
-        for name in self._sometimes:
-            if found[name] == self._by_name[name].default:
-                del found[name]
-        for name, write in writers:
-            if name in found:
-                found[name] = write(found[name])
-        return {"type": self.tag, **found} if self.tag else found
-
-    @cached_property
-    def _writers(self) -> tuple[Sequence[str], Sequence[str], Sequence[tuple[str, Write]]]:
-        """The names and attributes of its members, and writers of those that are not their own JSON."""
-        members = self._members
-        writers = [(each.name, each.kind.write) for each in members if each.kind.write is not None]
-        return [each.name for each in members], [each.attribute for each in members], writers
+    def write(self, source: object) -> dict[str, Any]:
+        """The JSON of a value, or of what has its fields, as `answer_of` one source; what it has made stays as it is.
+        Instants are as they were, and enums of another source.
+        """
+        write = self._writers.get(type(source))
+        if write is None:
+            write = self._writers[type(source)] = self._make_writer([source], ())
+        return write(source)
 
     def answer_of(self, *sources: object, **own: Any) -> dict[str, Any]:
         """The JSON of an answer: fields that are not its `own` are those of the first source that has them. Names and
@@ -168,33 +158,21 @@ class JsonShape(Generic[T]):
         Raises:
             TypeError: no source has a field without a default.
         """
-        found: dict[str, Any] = {}
-        for attribute, name, _, kind, required, default, _ in self._members:
-            value = own.get(attribute, _ABSENT)
-            for source in sources if value is _ABSENT else ():
-                if (value := getattr(source, attribute, _ABSENT)) is not _ABSENT:
-                    break
-            if value is _ABSENT:
-                if required:
-                    raise TypeError(f"{self.name} needs {attribute}")
-                value = default
-            if name not in self._sometimes or value != default:
-                if kind.write is not None:
-                    found[name] = kind.write(value)
-                else:
-                    found[name] = value if type(value) in _JSON else plain(value)
-        return found
+        given = (*map(type, sources), *own)
+        write = self._writers.get(given)
+        if write is None:
+            write = self._writers[given] = self._make_writer(sources, tuple(own))
+        return write(*sources, **own)
+
+    def _make_writer(self, sources: Sequence[object], own: Sequence[str]) -> Callable[..., dict[str, Any]]:
+        return make_writer(self.made, self._members, sources, own, name=self.name, tag=self.tag)
 
     @property
     def kind(self) -> Kind:
         """As a member of another shape."""
         if self._shared:
-            return Kind(self.read, self.take, self._write_part, shapes.ref(self.name), shapes.ref(self.name))
-        return Kind(self.read, self.take, self._write_part, self.body_schema(), self.answer_schema())
-
-    def _write_part(self, value: Any) -> Any:
-        """As a member; what `answer_of` has made stays."""
-        return self.write(value) if isinstance(value, self.made) else value
+            return Kind(self.read, self.take, self.write, schemas.ref(self.name), schemas.ref(self.name))
+        return Kind(self.read, self.take, self.write, self.body_schema(), self.answer_schema())
 
     @property
     def parts(self) -> Sequence[NamedSchema]:
@@ -202,7 +180,7 @@ class JsonShape(Generic[T]):
         return [self.body] if self._shared else self._parts()
 
     def _parts(self) -> Sequence[NamedSchema]:
-        return [part for each in self._members if each.shape is not None for part in each.shape.parts]
+        return [part for each in self._members if each.about.shape is not None for part in each.about.shape.parts]
 
     @cached_property
     def body(self) -> NamedSchema:
@@ -216,44 +194,44 @@ class JsonShape(Generic[T]):
 
     def page(self, member: str, name: str = "") -> NamedSchema:
         """The schema of a page of answers in a member. `name`: by default its own and `Page`."""
-        return NamedSchema(name or f"{self.name}Page", shapes.page(member, shapes.ref(self.name)), [self.answer])
+        return NamedSchema(name or f"{self.name}Page", schemas.page(member, schemas.ref(self.name)), [self.answer])
 
     def whole_list(self, member: str, name: str = "") -> NamedSchema:
         """The schema of a list of answers that has all, in a member. `name`: by default its own and `List`."""
-        schema = shapes.answer({member: shapes.array(shapes.ref(self.name))})
+        schema = schemas.answer({member: schemas.array(schemas.ref(self.name))})
         return NamedSchema(name or f"{self.name}List", schema, [self.answer])
 
     def with_members(self, name: str, **others: Schema) -> NamedSchema:
         """The schema of an answer that has other members besides."""
-        return NamedSchema(name, lambda: shapes.extend(self.answer_schema(), shapes.answer(others)), self._parts)
+        return NamedSchema(name, lambda: schemas.extend(self.answer_schema(), schemas.answer(others)), self._parts)
 
     def body_with(self, **others: tuple[Any, About]) -> NamedSchema:
         """The schema of what is sent with other members that may be left out, each by its type."""
         more = {name: kind_of(kind, about).body for name, (kind, about) in others.items()}
-        schema = shapes.record({}, more)
-        return NamedSchema(self.name, lambda: shapes.extend(self.body_schema(), schema), self._parts)
+        schema = schemas.record({}, more)
+        return NamedSchema(self.name, lambda: schemas.extend(self.body_schema(), schema), self._parts)
 
     def change_schema(self, name: str, **others: Schema) -> NamedSchema:
         """The schema of a change: each member that is given is set, and null sets it to its default. `others`: members
         besides.
         """
         return NamedSchema(
-            name, lambda: shapes.record({}, {**{each.name: each.kind.body for each in self._members}, **others})
+            name, lambda: schemas.record({}, {**{each.name: each.kind.body for each in self._members}, **others})
         )
 
     def body_schema(self) -> Schema:
         required = {each.name: each.kind.body_or_null for each in self._members if each.required}
         optional = {each.name: each.kind.body for each in self._members if not each.required}
-        return shapes.record({**self._type, **required}, optional, self._text)
+        return schemas.record({**self._type, **required}, optional, self._text)
 
     @property
     def _type(self) -> Mapping[str, Schema]:
-        return {"type": shapes.constant(self.tag)} if self.tag else {}
+        return {"type": schemas.constant(self.tag)} if self.tag else {}
 
     def answer_schema(self) -> Schema:
-        always = {each.name: each.kind.answer_or_null for each in self._members if each.name not in self._sometimes}
-        sometimes = {each.name: each.kind.answer for each in self._members if each.name in self._sometimes}
-        return shapes.answer(always, sometimes, self._text)
+        always = {each.name: each.kind.answer_or_null for each in self._members if not each.sometimes}
+        sometimes = {each.name: each.kind.answer for each in self._members if each.sometimes}
+        return schemas.answer(always, sometimes, self._text)
 
 
 def camel_case(name: str) -> str:
@@ -263,6 +241,28 @@ def camel_case(name: str) -> str:
     'createdAt'
     """
     return _WORD.sub(lambda found: found[1].upper(), name)
+
+
+def _keep(written: dict[str, Any]) -> dict[str, Any]:
+    return written
+
+
+def _fields(made: Any) -> Iterator[tuple[str, Any, bool, Any]]:
+    """The name, type, whether it is required, and default of each field."""
+    hints = get_type_hints(made, include_extras=True)
+    defaults: Mapping[str, Any] | None = getattr(made, "_field_defaults", None)
+    if defaults is not None:
+        yield from ((name, hint, name not in defaults, defaults.get(name)) for name, hint in hints.items())
+        return
+    for field in fields(made):
+        if field.init:
+            required = field.default is MISSING and field.default_factory is MISSING
+            yield field.name, hints[field.name], required, None if field.default is MISSING else field.default
+
+
+def _properties(made: type, names: Sequence[str]) -> Iterator[tuple[str, Any, bool, Any]]:
+    for name in names:
+        yield name, get_type_hints(getattr(made, name).fget, include_extras=True)["return"], True, None
 
 
 def _about(annotation: Any, given: About) -> About:

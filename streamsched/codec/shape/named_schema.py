@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 
-from streamsched.codec.schema.shapes import Schema
+from streamsched.codec.shape.schemas import Schema
 
 
 class NamedSchema:
