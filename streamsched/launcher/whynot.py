@@ -12,8 +12,7 @@ from streamsched.domain.jobs.job import JobState
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.time.instants import clock
 from streamsched.store.catalog.records import ScheduleStatus
-from streamsched.store.jobs.job_record import JobRecord
-from streamsched.store.jobs.jobs import ScheduleSpan
+from streamsched.store.jobs.jobs import SatisfiedJob, ScheduleSpan
 
 _OFF: Final = frozenset({"disabled", "paused"})
 #: Most pauses named in a summary; `lines` has all.
@@ -37,7 +36,7 @@ class WhyNot:
     """The answer.
 
     Attributes:
-        lines: changes of the schedule and its jobs in the span, oldest first.
+        lines: changes of the schedule and its jobs in the span, oldest first: the newest, as many as were asked for.
         events: how often each verdict was given to events for it, of all time, and when last.
         progress: its accumulation now, `domain.fold.explain` as JSON; None before the first event.
     """
@@ -49,8 +48,10 @@ class WhyNot:
     progress: Mapping[str, Any] | None
 
 
-def explain_no_run(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, until: datetime) -> WhyNot:
-    """Explains why the schedule started no run between `since` and `until` (UTC)."""
+def explain_no_run(
+    status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, until: datetime, limit: int = 100
+) -> WhyNot:
+    """Explains why the schedule started no run between `since` and `until` (UTC), in at most `limit` lines."""
     changes = span.changes
     summary = _summary(status, changes, span.jobs, since=since, until=until)
     interrupted = "" if " all the time" in summary else _describe_interruption(changes, since=since, until=until)
@@ -64,7 +65,7 @@ def explain_no_run(status: ScheduleStatus, span: ScheduleSpan, *, since: datetim
     return WhyNot(
         schedule=str(status.record.definition.ref),
         summary="; ".join(filter(None, (summary, interrupted, skipped))),
-        lines=tuple(sorted(lines, key=lambda line: line.at)),
+        lines=tuple(sorted(lines, key=lambda line: line.at)[-limit:]),
         events=tuple(
             f"{each.total} {' '.join(filter(None, (each.verdict, each.late)))}, the last at {clock(each.last_at)}"
             for each in span.verdict_counts
@@ -126,7 +127,7 @@ def _instant(value: datetime | str) -> datetime:
 def _summary(
     status: ScheduleStatus,
     changes: Sequence[HistoryEntry],
-    jobs: Sequence[JobRecord],
+    jobs: Sequence[SatisfiedJob],
     *,
     since: datetime,
     until: datetime,
@@ -161,8 +162,8 @@ def _if_suspending(change: HistoryEntry) -> HistoryEntry | None:
     return change if enabled is False or change.action in _OFF else None
 
 
-def _outcome(job: JobRecord) -> str:
-    match job.state:
+def _outcome(job: SatisfiedJob) -> str:
+    match JobState(job.state):
         case JobState.PENDING_CONSTRAINT:
             return f"waits: {job.reason}" if job.reason else "waits for its first check"
         case JobState.COALESCED:
