@@ -18,6 +18,22 @@ END
 $function$
 ;
 
+CREATE OR REPLACE FUNCTION check_audit_start()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    IF NEW.number > OLD.number AND EXISTS (SELECT FROM audit WHERE number = NEW.number AND hash = NEW.hash) AND EXISTS (
+        SELECT FROM audit a JOIN audit_head h ON h.number = a.number
+        WHERE a.action = 'forget' AND a.detail ->> 'upto' = NEW.number::text
+    ) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'the start of the audit moves with an entry about it only';
+END
+$function$
+;
+
 CREATE OR REPLACE FUNCTION drop_days_v1(parent text, day date)
  RETURNS integer
  LANGUAGE plpgsql
@@ -67,6 +83,19 @@ BEGIN
         RETURN NULL;
     END;
     RETURN part;
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION keep_audit_from_start()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    IF OLD.number > (SELECT number FROM audit_start) THEN
+        RAISE EXCEPTION 'the audit is append-only';
+    END IF;
+    RETURN OLD;
 END
 $function$
 ;
@@ -211,6 +240,7 @@ CREATE TABLE apps (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     origin text,
+    forgotten_generation bigint NOT NULL DEFAULT 0,
     CONSTRAINT apps_namespace_fkey FOREIGN KEY (namespace) REFERENCES namespaces(name),
     CONSTRAINT apps_pkey PRIMARY KEY (id)
 );
@@ -232,7 +262,8 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_caller ON audit USING btree (caller, number);
 CREATE INDEX audit_by_target ON audit USING btree (target, number);
-CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+CREATE TRIGGER audit_keeps_entries BEFORE DELETE ON audit FOR EACH ROW EXECUTE FUNCTION keep_audit_from_start();
 CREATE TRIGGER audit_moves_head AFTER INSERT ON audit FOR EACH ROW EXECUTE FUNCTION move_audit_head();
 CREATE TRIGGER audit_not_emptied BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 
@@ -252,6 +283,18 @@ CREATE TABLE audit_head (
 );
 CREATE TRIGGER audit_head_moves BEFORE UPDATE ON audit_head FOR EACH ROW EXECUTE FUNCTION check_audit_head();
 CREATE TRIGGER audit_head_stays BEFORE DELETE OR TRUNCATE ON audit_head FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+
+CREATE TABLE audit_start (
+    single boolean NOT NULL DEFAULT true,
+    number bigint NOT NULL,
+    hash bytea NOT NULL,
+    CONSTRAINT audit_start_hash_check CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT audit_start_number_check CHECK ((number >= 0)),
+    CONSTRAINT audit_start_pkey PRIMARY KEY (single),
+    CONSTRAINT audit_start_single_check CHECK (single)
+);
+CREATE TRIGGER audit_start_moves BEFORE UPDATE ON audit_start FOR EACH ROW EXECUTE FUNCTION check_audit_start();
+CREATE TRIGGER audit_start_stays BEFORE DELETE OR TRUNCATE ON audit_start FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 
 CREATE TABLE backfill_items (
     backfill text NOT NULL,
@@ -1077,6 +1120,7 @@ CREATE INDEX schedules_by_app ON schedules USING btree (app, id);
 CREATE INDEX schedules_by_awaited_program ON schedules USING gin (jsonb_path_query_array(definition, '$."trigger".**."programId"'::jsonpath) jsonb_path_ops) WHERE (deleted_at IS NULL);
 CREATE INDEX schedules_by_program ON schedules USING btree (program) WHERE (deleted_at IS NULL);
 CREATE INDEX schedules_joining ON schedules USING btree (id) WHERE ((deleted_at IS NULL) AND jsonb_path_exists(definition, '$."trigger".**."runOf"'::jsonpath));
+CREATE INDEX schedules_to_forget ON schedules USING btree (deleted_at, id) WHERE (deleted_at IS NOT NULL);
 
 CREATE TABLE shard_reports (
     shard integer NOT NULL,

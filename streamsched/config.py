@@ -89,7 +89,8 @@ class KeepSettings(SettingGroup):
         verdicts: how long verdicts of events are kept; 0 stores none.
         jobs: how long ended jobs and runs are kept, with the decisions about them.
         nodes: how long ended nodes of graphs are kept; one that is gone runs again when it is needed.
-        audit: how long the history of schedules, programs and groups is kept.
+        audit: how long the audit and the history of schedules, programs and groups are kept, and what is stored of
+            deleted schedules: that at least as long as the log's records and ended jobs.
     """
 
     log: timedelta = setting(timedelta(days=7), lasting(), variable="retention")

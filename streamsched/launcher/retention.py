@@ -1,4 +1,4 @@
-"""Moves ended jobs and runs to the history, and drops old history, also that of tasks.
+"""Moves ended jobs and runs to the history, and drops old history, also that of tasks and of deleted schedules.
 
 One process runs this at a time, by lease; if two did, each batch and each partition would still be handled once.
 """
@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Final, Protocol
 
 import structlog
 
@@ -28,6 +29,19 @@ _BATCH: Final = 1000
 
 _Pick = Callable[[ArchiveCursor | None], Awaitable[EndedRows]]
 _Move = Callable[[EndedRows], Awaitable[int]]
+
+
+class _Forget(Protocol):
+    async def __call__(self, *, limit: int) -> int: ...
+
+
+async def _in_batches(forget: _Forget, limit: int) -> int:
+    """Calls it as long as it finds as many as it may delete; returns how many it found."""
+    total = 0
+    while True:
+        total += (found := await forget(limit=limit))
+        if found < limit:
+            return total
 
 
 class ArchiveLoop:
@@ -73,9 +87,20 @@ class ArchiveLoop:
             lambda ended: archive.move_runs(ended, keep_from=keep_from),
             keep_from,
         )
+        await self._forget(now)
         if moved or dropped:
             log.info("retention.passed", moved=moved, dropped=dropped)
         return moved
+
+    async def _forget(self, now: datetime) -> None:
+        """Deletes the rows of deleted schedules and the entries of the audit whose time is over."""
+        archive, limit = self._archive, self._batch
+        schedules = await _in_batches(partial(archive.forget_schedules, self._retention.forgets_before(now)), limit)
+        # at most once a day: each time there is an entry about it
+        before = day_of(now - self._retention.audit).begins
+        entries = await _in_batches(partial(archive.forget_audit, before, now=now), limit)
+        if schedules or entries:
+            log.info("retention.forgot", schedules=schedules, audit_entries=entries)
 
     async def _make_partitions(self, now: datetime) -> None:
         """Makes the partitions of the next days, and those of rows written before their partition existed."""

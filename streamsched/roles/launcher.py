@@ -217,7 +217,7 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
                 "tick-review": TickReview(PostgresTimers(pool), clock, judgement=judgement).run,
                 "node-retention": NodeRetention(NodeStore(pool), clock, keep=keep.nodes).run,
                 "retention": lambda: ArchiveLoop(
-                    Archive(pool), Retention(jobs=keep.jobs, audit=keep.audit), clock
+                    Archive(pool), Retention(jobs=keep.jobs, audit=keep.audit, log=keep.log), clock
                 ).run(),
                 "log-cleaning": LogMaintenance(broker, clock).run,
                 "bundles": lambda: run_forever(

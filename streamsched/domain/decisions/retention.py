@@ -32,13 +32,22 @@ class Retention:
 
     Attributes:
         jobs: jobs, runs and their history after their end, rounded up to the end of the day.
-        audit: the audit log of schedules, programs, groups and apps, rounded up to the end of the month.
+        audit: the audit log of schedules, programs, groups and apps, rounded up to the end of the month; what is stored
+            of deleted schedules.
+        log: how long the log keeps records. What is needed to recognise a repeated one is kept as long.
         warm: how long ended jobs and runs stay in the live tables.
     """
 
     jobs: timedelta = timedelta(days=30)
     audit: timedelta = timedelta(days=365)
+    log: timedelta = timedelta(days=7)
     warm: timedelta = timedelta(hours=1)
+
+    def forgets_before(self, now: datetime) -> datetime:
+        """Schedules that were deleted before this instant are forgotten: no record of them is in the log any more, and
+        no job of theirs in the history.
+        """
+        return add_duration(now, -max(self.audit, self.jobs, self.log))
 
     def leaves_before(self, now: datetime, *, lookback: timedelta) -> datetime:
         """Rows that ended before this instant move to the history. `lookback` is the longest look-back of a constraint;
