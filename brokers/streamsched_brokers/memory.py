@@ -68,9 +68,8 @@ class MemoryPartition:
 class MemoryLog:
     """Topics, fences and time: the state that all brokers on one log share. Times are those of `clock`."""
 
-    def __init__(self, clock: Clock | None = None, *, tombstone_grace: timedelta = timedelta(days=1)) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
-        self.tombstone_grace = tombstone_grace
         self.specs: dict[str, TopicSpec] = {}
         self.topics: dict[str, list[MemoryPartition]] = {}
         self.epochs: dict[str, int] = {}
@@ -205,7 +204,7 @@ class MemoryBroker:
         for name, spec in self._log.specs.items():
             for part in self._log.topics[name]:
                 if spec.cleanup is Cleanup.COMPACT:
-                    part.compact(now, self._log.tombstone_grace)
+                    part.compact(now, spec.tombstones)
                 elif spec.retention is not None:
                     part.expire(now - spec.retention)
 

@@ -34,12 +34,19 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """The shape of a topic. `retention` None keeps everything. A compacted topic has none; its records have keys."""
+    """The shape of a topic.
+
+    Attributes:
+        retention: None keeps everything. A compacted topic has none; its records have keys.
+        tombstones: how long a compacted topic keeps a tombstone after the pass that removed what it deletes: longer
+            than reading the topic from beginning to end takes.
+    """
 
     name: str
     partitions: int
     cleanup: Cleanup = Cleanup.DELETE
     retention: timedelta | None = None
+    tombstones: timedelta = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -137,7 +137,12 @@ async def open_services(
         if measured is not None:
             health.attach_clock(measured)
             broker.keep_time(measured)
-        specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
+        specs = topic_specs(
+            layout.shards,
+            settings.keep.log,
+            horizon=settings.worker.dedupe_horizon,
+            unkeyed_partitions=layout.unkeyed_partitions,
+        )
         await wait_until_available("log", lambda: broker.create_topics(specs))
         health.require("database", Gauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))

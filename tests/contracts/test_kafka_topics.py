@@ -13,6 +13,7 @@ from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError, TooLargeError, UnavailableError
 from streamsched.log.records import records
+from streamsched.log.topics import SEEN_CHANGELOG, keyed_specs
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract.harness import fresh_name
 from tests.topic_settings import change, reported, settings_of
@@ -70,6 +71,12 @@ async def test_topics_are_made_as_specified(broker: KafkaBroker) -> None:
     assert (kept["cleanup.policy"], kept["retention.ms"]) == ("delete", "172800000")
     assert (table["cleanup.policy"], everything["retention.ms"]) == ("compact", "-1")
     assert {each["message.timestamp.type"] for each in (kept, table, everything)} == {"LogAppendTime"}
+
+
+async def test_tombstones_of_a_changelog_stay_as_long_as_ids_are_known(broker: KafkaBroker) -> None:
+    for horizon, stay in (timedelta(minutes=10), "3600000"), (timedelta(hours=5), "18000000"):
+        await broker.create_topics(keyed_specs(1, timedelta(days=7), horizon=horizon))
+        await reported(broker, SEEN_CHANGELOG, {"delete.retention.ms": stay})
 
 
 async def test_what_may_change_is_changed_and_the_rest_is_left_alone(broker: KafkaBroker) -> None:

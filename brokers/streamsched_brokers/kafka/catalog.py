@@ -141,16 +141,20 @@ def _settings(spec: TopicSpec, address: Address, copies: int) -> dict[str, str]:
         "max.message.bytes": str(address.max_record_bytes + (1 << 20)),
         "message.timestamp.type": "LogAppendTime",
         "min.insync.replicas": str(address.min_insync or max(1, copies - 1)),
-        "retention.ms": str(-1 if spec.retention is None else spec.retention // timedelta(milliseconds=1)),
-        **(_COMPACTED if spec.cleanup is Cleanup.COMPACT else {}),
+        "retention.ms": "-1" if spec.retention is None else _ms(spec.retention),
+        **({**_COMPACTED, "delete.retention.ms": _ms(spec.tombstones)} if spec.cleanup is Cleanup.COMPACT else {}),
         **address.topic,
     }
 
 
 def _managed(spec: TopicSpec, address: Address) -> set[str]:
     """The settings that are also set on existing topics."""
-    retention = {"retention.ms"} if spec.cleanup is Cleanup.DELETE else set[str]()
-    return {"max.message.bytes", "message.timestamp.type", *retention, *address.topic}
+    age = "retention.ms" if spec.cleanup is Cleanup.DELETE else "delete.retention.ms"
+    return {"max.message.bytes", "message.timestamp.type", age, *address.topic}
+
+
+def _ms(duration: timedelta) -> str:
+    return str(duration // timedelta(milliseconds=1))
 
 
 def _compare(

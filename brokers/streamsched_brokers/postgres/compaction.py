@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
 
 import asyncpg
 import structlog
@@ -25,23 +24,20 @@ class Housekeeping:
     Attributes:
         least: a partition is compacted when it has at least so many records since the last pass, and at least as many
             as that pass kept: so each record is rewritten about once or twice, however large the changelog.
-        tombstone_grace: how long a tombstone is kept after the pass that removed the records it covers; longer than
-            reading a changelog from beginning to end takes.
     """
 
     least: int = 1000
-    tombstone_grace: timedelta = timedelta(days=1)
 
 
 async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping, time: LogTime) -> None:
     """Makes one pass over every partition of compacted topics that has enough new records."""
-    for topic_id, partition in await pool.fetch(queries()["compactable"], housekeeping.least):
+    for topic_id, partition, tombstones in await pool.fetch(queries()["compactable"], housekeeping.least):
         removed = await pool.fetchval(
             queries()["compact"],
             topic_id,
             partition,
             housekeeping.least,
-            housekeeping.tombstone_grace,
+            tombstones,
             BATCH_RECORDS,
             BATCH_BYTES,
             time.now_ms(),

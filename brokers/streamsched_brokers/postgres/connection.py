@@ -14,7 +14,7 @@ from streamsched.process.first_host import FirstHost
 from streamsched_brokers.postgres.sql import queries, schema
 
 #: The version of `schema.sql`, stored as the schema's comment. Increase it in both places with every change there.
-VERSION = 3
+VERSION = 4
 #: That of release 0.1.0; earlier ones have records that no release reads.
 _OLDEST = 3
 

@@ -11,11 +11,12 @@ SELECT pg_advisory_xact_lock(hashtext('streamsched_log'))
 SELECT topic_id, name, partitions, cleanup, retention FROM streamsched_log.topic
 
 -- name: create_topic
--- Creates a topic with its empty partitions; an existing one keeps its partitions and cleanup, its retention is updated.
+-- Creates a topic with its empty partitions; an existing one keeps its partitions and cleanup, its times are updated.
 WITH made AS (
-    INSERT INTO streamsched_log.topic AS t (name, partitions, cleanup, retention) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (name) DO UPDATE SET retention = excluded.retention
-        WHERE t.cleanup = excluded.cleanup AND t.retention IS DISTINCT FROM excluded.retention
+    INSERT INTO streamsched_log.topic AS t (name, partitions, cleanup, retention, tombstones) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (name) DO UPDATE SET retention = excluded.retention, tombstones = excluded.tombstones
+        WHERE t.cleanup = excluded.cleanup
+            AND (t.retention, t.tombstones) IS DISTINCT FROM (excluded.retention, excluded.tombstones)
     RETURNING t.topic_id, t.partitions
 )
 INSERT INTO streamsched_log.partition (topic_id, partition)
@@ -78,7 +79,7 @@ RETURNING epoch
 
 -- name: compactable
 -- Partitions of compacted topics with enough new records since the last pass; see compact_v1.
-SELECT p.topic_id, p.partition
+SELECT p.topic_id, p.partition, t.tombstones
 FROM streamsched_log.topic t
 JOIN streamsched_log.partition p USING (topic_id)
 LEFT JOIN streamsched_log.compaction c USING (topic_id, partition)
