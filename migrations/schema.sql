@@ -34,33 +34,6 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION drop_days_v1(parent text, day date)
- RETURNS integer
- LANGUAGE plpgsql
-AS $function$
-DECLARE
-    part text;
-    gone integer := 0;
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    PERFORM set_config('lock_timeout', '1s', true);
-    FOR part IN
-        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = parent::regclass AND c.relname < parent || to_char(day, '_YYYYMMDD')
-        ORDER BY c.relname
-    LOOP
-        BEGIN
-            EXECUTE format('DROP TABLE %I', part);
-            gone := gone + 1;
-        EXCEPTION WHEN lock_not_available THEN
-            RETURN gone;
-        END;
-    END LOOP;
-    RETURN gone;
-END
-$function$
-;
-
 CREATE OR REPLACE FUNCTION drop_part_v1(parent text, before timestamp with time zone)
  RETURNS text
  LANGUAGE plpgsql
@@ -100,35 +73,15 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION make_day_v1(parent text, day date)
+CREATE OR REPLACE FUNCTION make_one_part_v1(parent text, begins timestamp with time zone, ends timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-    part text := parent || to_char(day, '_YYYYMMDD');
+    since timestamp := begins AT TIME ZONE 'UTC';
+    part  text := parent || to_char(since, CASE WHEN since = date_trunc('day', since) THEN '_YYYYMMDD' ELSE '_YYYYMMDDHH24' END);
+    rest  text := parent || '_rest';
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NULL THEN
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part,
-            day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-    END IF;
-END
-$function$
-;
-
-CREATE OR REPLACE FUNCTION make_part_v1(parent text, begins timestamp with time zone, ends timestamp with time zone)
- RETURNS void
- LANGUAGE plpgsql
-AS $function$
-DECLARE
-    part text := parent || to_char(begins AT TIME ZONE 'UTC', '_YYYYMMDD');
-    rest text := parent || '_rest';
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NOT NULL THEN
-        RETURN;
-    END IF;
     PERFORM set_config('lock_timeout', '1s', true);
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
     IF to_regclass(quote_ident(rest)) IS NOT NULL THEN
@@ -138,6 +91,37 @@ BEGIN
             rest, begins, ends, part);
     END IF;
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, begins, ends);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION make_part_v1(parent text, begins timestamp with time zone, ends timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    since timestamptz := begins;
+    other record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
+    FOR other IN
+        SELECT * FROM (
+            SELECT substring(bound FROM 'FROM \(''([^'']+)''\)')::timestamptz AS begins,
+                substring(bound FROM 'TO \(''([^'']+)''\)')::timestamptz AS ends
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid,
+                LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound) AS b
+            WHERE i.inhparent = parent::regclass
+        ) AS part
+        WHERE part.begins < make_part_v1.ends AND part.ends > make_part_v1.begins ORDER BY 1
+    LOOP
+        IF other.begins > since THEN
+            PERFORM make_one_part_v1(parent, since, other.begins);
+        END IF;
+        since := greatest(since, other.ends);
+    END LOOP;
+    IF since < ends THEN
+        PERFORM make_one_part_v1(parent, since, ends);
+    END IF;
 END
 $function$
 ;

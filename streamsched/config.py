@@ -81,7 +81,8 @@ class HealthSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepSettings(SettingGroup):
-    """How long things are kept.
+    """How long things are kept, such as `36h` or `30d`: up to an hour longer; from three days on up to a day, and the
+    history of schedules from 90 days on up to a month longer.
 
     Attributes:
         log: how long the log keeps public records, signals, ready jobs, wake-ups, verdicts, late events and dead

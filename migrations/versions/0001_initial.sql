@@ -9,57 +9,15 @@ BEGIN
 END
 $$;
 
--- Makes the partition of a day (UTC) of a table partitioned by day, unless it is there. One process at a time.
-CREATE FUNCTION make_day_v1(parent text, day date) RETURNS void LANGUAGE plpgsql AS $$
+-- What has ended moves out of the tables the launchers work on, into tables partitioned by time, whose partitions are
+-- dropped when they are old. Why it is done so: ADR 18. Makes one partition; rows of its span that came before it and lie
+-- in `<parent>_rest` move into it. Gives up when somebody holds those for more than a second.
+CREATE FUNCTION make_one_part_v1(parent text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    part text := parent || to_char(day, '_YYYYMMDD');
+    since timestamp := begins AT TIME ZONE 'UTC';
+    part  text := parent || to_char(since, CASE WHEN since = date_trunc('day', since) THEN '_YYYYMMDD' ELSE '_YYYYMMDDHH24' END);
+    rest  text := parent || '_rest';
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NULL THEN
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part,
-            day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-    END IF;
-END
-$$;
-
--- Drops the partitions of days before `day`; gives up on one that somebody reads for more than a second. How many went.
-CREATE FUNCTION drop_days_v1(parent text, day date) RETURNS integer LANGUAGE plpgsql AS $$
-DECLARE
-    part text;
-    gone integer := 0;
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    PERFORM set_config('lock_timeout', '1s', true);
-    FOR part IN
-        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = parent::regclass AND c.relname < parent || to_char(day, '_YYYYMMDD')
-        ORDER BY c.relname
-    LOOP
-        BEGIN
-            EXECUTE format('DROP TABLE %I', part);
-            gone := gone + 1;
-        EXCEPTION WHEN lock_not_available THEN
-            RETURN gone;
-        END;
-    END LOOP;
-    RETURN gone;
-END
-$$;
-
--- What has ended moves out of the tables the launchers work on, into tables with a partition for each day (UTC), which
--- are dropped when they are old. Why it is done so: ADR 18. Makes the partition of a span of a table partitioned by
--- time, unless it is there; rows of the span that came before it and lie in `<parent>_rest` move into it. Gives up when
--- somebody holds those for more than a second. One at a time.
-CREATE FUNCTION make_part_v1(parent text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    part text := parent || to_char(begins AT TIME ZONE 'UTC', '_YYYYMMDD');
-    rest text := parent || '_rest';
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NOT NULL THEN
-        RETURN;
-    END IF;
     PERFORM set_config('lock_timeout', '1s', true);
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
     IF to_regclass(quote_ident(rest)) IS NOT NULL THEN
@@ -69,6 +27,35 @@ BEGIN
             rest, begins, ends, part);
     END IF;
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, begins, ends);
+END
+$$;
+
+-- Makes the partition of a span of a table partitioned by time, or where others have a part of it (of hours, when what is
+-- kept was kept for a shorter time) what is between them: afterwards all of it has a partition. One at a time.
+CREATE FUNCTION make_part_v1(parent text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    since timestamptz := begins;
+    other record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
+    FOR other IN
+        SELECT * FROM (
+            SELECT substring(bound FROM 'FROM \(''([^'']+)''\)')::timestamptz AS begins,
+                substring(bound FROM 'TO \(''([^'']+)''\)')::timestamptz AS ends
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid,
+                LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound) AS b
+            WHERE i.inhparent = parent::regclass
+        ) AS part
+        WHERE part.begins < make_part_v1.ends AND part.ends > make_part_v1.begins ORDER BY 1
+    LOOP
+        IF other.begins > since THEN
+            PERFORM make_one_part_v1(parent, since, other.begins);
+        END IF;
+        since := greatest(since, other.ends);
+    END LOOP;
+    IF since < ends THEN
+        PERFORM make_one_part_v1(parent, since, ends);
+    END IF;
 END
 $$;
 

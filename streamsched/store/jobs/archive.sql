@@ -131,12 +131,12 @@ SELECT id FROM runs_history WHERE id = ANY($1::text[]);
 SELECT id FROM runs WHERE id = ANY($1::text[]) AND ended_at IS NULL;
 
 -- name: early
--- Times of history that came before its partition was made: the first of each day.
-SELECT 'work_decisions' AS "table", min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
+-- Times of history that came before its partition was made: the first of each hour.
+SELECT 'work_decisions' AS "table", min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('hour', at, 'UTC')
 UNION ALL
-SELECT 'tasks_history', min(at) FROM tasks_history_rest GROUP BY date_trunc('day', at, 'UTC')
+SELECT 'tasks_history', min(at) FROM tasks_history_rest GROUP BY date_trunc('hour', at, 'UTC')
 UNION ALL
-SELECT 'audit_decisions', min(at) FROM audit_decisions_rest GROUP BY date_trunc('month', at, 'UTC')
+SELECT 'audit_decisions', min(at) FROM audit_decisions_rest GROUP BY date_trunc('hour', at, 'UTC')
 ORDER BY 1, 2;
 
 -- name: make_part

@@ -15,7 +15,7 @@ from streamsched.store.sql import queries
 pytestmark = pytest.mark.postgres
 
 #: What a partition's name adds to its table's.
-PART = re.compile(r"_(\d{8}|rest)$")
+PART = re.compile(r"_(\d{8}(\d\d)?|rest)$")
 HISTORY = """
 INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at,
     ancestors)

@@ -5,6 +5,7 @@ satisfaction comes back.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -231,3 +232,37 @@ def test_days_and_months_meet_without_a_gap() -> None:
             assert of(part.begins) == part
             part, before = of(part.ends), part
             assert part.begins == before.ends
+
+
+async def test_what_is_kept_for_hours_goes_after_hours(world: World) -> None:
+    """36 h are 36 h and at most one more, and a longer time set later keeps what there is."""
+    await world.define(PLAIN)
+    hours = timedelta(hours=1)
+    keeps = Retention(jobs=36 * hours, audit=36 * hours)
+    for n in range(1, 60):
+        await world.satisfy(world.ready(PLAIN, n))
+        await launch(world)
+        await world.add_line("schedule", str(PLAIN.ref), "paused", world.clock.now())
+        world.clock.advance(hours)
+        await retirement(world, keeps).run_once()
+
+    oldest = await world.pool.fetchrow(
+        "SELECT min(j.done_at), min(r.done_at), min(w.at), min(a.at) "
+        "FROM jobs_history j, runs_history r, work_decisions w, audit_decisions a"
+    )
+    assert oldest is not None
+    ages = [(world.clock.now() - at) / hours for at in oldest]
+    assert all(35 <= age <= 37 for age in ages), ages
+
+    keeps = replace(keeps, jobs=7 * DAY, audit=7 * DAY)
+    world.clock.advance(hours)
+    before = await amounts(world)
+    await retirement(world, keeps).run_once()
+    for n in range(60, 64):
+        await world.satisfy(world.ready(PLAIN, n))
+        await launch(world)
+        world.clock.advance(7 * hours)
+        await retirement(world, keeps).run_once()
+    after = await amounts(world)
+    assert after["jobs_history"] == before["jobs_history"] + before["jobs"] + 4, "none was dropped, none refused"
+    assert await world.size("work_decisions_rest") == 0
