@@ -93,8 +93,8 @@ async def verify_audit(entries: AuditDep) -> Response:
     """
     verdict = await verify_all(entries)
     if isinstance(verdict, Intact):
-        entries, removed = verdict.entries - verdict.removed, verdict.removed
-        return rendered({"intact": True, "entries": entries, "removed": removed, "last": verdict.last.hex()})
+        kept, last = verdict.entries - verdict.removed, verdict.last.hex()
+        return rendered({"intact": True, "entries": kept, "removed": verdict.removed, "last": last})
     return rendered({"intact": False, "number": verdict.number, "reason": verdict.reason})
 
 

@@ -20,6 +20,7 @@ from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.jobs.archive import Archive
+from streamsched.store.partitioned import AUDIT, JOBS, RUNS, WORK, partition_states
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -246,12 +247,9 @@ async def test_what_is_kept_for_hours_goes_after_hours(world: World) -> None:
         world.clock.advance(hours)
         await retirement(world, keeps).run_once()
 
-    oldest = await world.pool.fetchrow(
-        "SELECT min(j.done_at), min(r.done_at), min(w.at), min(a.at) "
-        "FROM jobs_history j, runs_history r, work_decisions w, audit_decisions a"
-    )
-    assert oldest is not None
-    ages = [(world.clock.now() - at) / hours for at in oldest]
+    oldest = {each.table: each.oldest for each in await partition_states(world.pool)}
+    ages = [(world.clock.now() - at) / hours for table in (JOBS, RUNS, WORK, AUDIT) if (at := oldest[table])]
+    assert len(ages) == 4
     assert all(35 <= age <= 37 for age in ages), ages
 
     keeps = replace(keeps, jobs=7 * DAY, audit=7 * DAY)
