@@ -62,4 +62,4 @@ class VerdictIntake(TopicIntake[Page]):
 
 
 def _page(record: Record) -> Page:
-    return tuple(findings.decode(record.value or b"", at=datetime.fromtimestamp(record.time_ms / 1000, UTC)))
+    return tuple(findings.decode(record.value or b"", at=record.at))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
@@ -88,6 +88,11 @@ class Outgoing(NamedTuple):
     value: bytes | None
 
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: The last time of a record, in milliseconds.
+LATEST_MS: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+
+
 class Record(NamedTuple):
     """A record as read.
 
@@ -100,6 +105,16 @@ class Record(NamedTuple):
     value: bytes | None
     time_ms: int
     traceparent: bytes | None = None
+
+    @property
+    def at(self) -> datetime:
+        """When the log appended it (UTC); of a record that is not stamped the first or last instant there is."""
+        return _EPOCH + timedelta(milliseconds=max(0, min(self.time_ms, LATEST_MS)))
+
+    @property
+    def is_stamped(self) -> bool:
+        """Whether its time is one: not before 1970, nor in microseconds, which is after the year 9999."""
+        return 0 <= self.time_ms < LATEST_MS
 
 
 class Chunk(NamedTuple):

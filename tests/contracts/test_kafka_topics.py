@@ -11,7 +11,9 @@ from datetime import timedelta
 import pytest
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 
+from streamsched.admin.topics import check_topics
 from streamsched.domain.errors import ConfigurationError, NotFoundError, TooLargeError, UnavailableError
+from streamsched.log.generation import of_generation
 from streamsched.log.records import records
 from streamsched.log.topics import SEEN_CHANGELOG, keyed_specs
 from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
@@ -89,6 +91,19 @@ async def test_what_may_change_is_changed_and_the_rest_is_left_alone(broker: Kaf
 
     assert int(now["max.message.bytes"]) > broker._link.address.max_record_bytes
     assert now["segment.ms"] == "123456"
+
+
+async def test_a_topic_whose_producers_stamp_records_is_reported(broker: KafkaBroker) -> None:
+    """Lateness and repeats go by the log's time: one record of the year 9999 would have all ids forgotten."""
+    spec = TopicSpec("topic", 1)
+    await broker.create_topics([spec])
+    assert [each.wrong for each in await check_topics(broker, [spec])] == [""]
+    await change(broker, "topic", {"message.timestamp.type": "CreateTime"})
+    await reported(broker, "topic", {"message.timestamp.type": "CreateTime"})
+
+    (report,) = await check_topics(of_generation(broker, 2), [spec])
+
+    assert report.wrong.startswith("has message.timestamp.type=CreateTime and must have LogAppendTime")
 
 
 async def test_another_number_of_copies_is_refused_where_one_was_asked_for(kafka_log: str, broker: KafkaBroker) -> None:

@@ -78,6 +78,11 @@ class KafkaBroker:
         with translated():
             return await self._catalog.partitions(topic)
 
+    async def topic_fault(self, topic: str) -> str:
+        """See `ports.topic_settings.TopicSettings`."""
+        with translated():
+            return await self._catalog.fault(topic)
+
     async def topic_size(self, topic: str, *, sizes: bool) -> TopicSize:
         """See `ports.topic_sizes.TopicSizes`."""
         with translated():

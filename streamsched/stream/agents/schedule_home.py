@@ -355,7 +355,7 @@ def _replaced(before: Halt, after: Halt, *, attempts: int) -> Halt:
 
 
 def _at(record: Record) -> datetime:
-    return datetime.fromtimestamp(record.time_ms / 1000, UTC)
+    return record.at
 
 
 def _name(key: bytes) -> str:
