@@ -86,7 +86,7 @@ class KeepSettings(SettingGroup):
 
     Attributes:
         log: how long the log keeps public records, signals, ready jobs, wake-ups, verdicts, late events and dead
-            letters.
+            letters. In PostgreSQL what shards and intakes have not read stays; Kafka deletes it, and `doctor` says so.
         verdicts: how long verdicts of events are kept; 0 stores none.
         jobs: how long ended jobs and runs are kept, with the decisions about them.
         nodes: how long ended nodes of graphs are kept; one that is gone runs again when it is needed.

@@ -11,6 +11,7 @@ from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.time.instants import clock
+from streamsched.ports.reports import UnreadDeletion
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.store.jobs.jobs import SatisfiedJob, ScheduleSpan
 
@@ -56,6 +57,7 @@ def explain_no_run(
     summary = _summary(status, changes, span.jobs, since=since, until=until)
     interrupted = "" if " all the time" in summary else _describe_interruption(changes, since=since, until=until)
     skipped = _describe_skipped_ticks([each for each in changes if since <= each.at <= until])
+    deleted = _describe_deletions(span.deletions)
     lines = [
         WhyNotLine(each.at, f"{each.action}{f': {each.reason}' if each.reason else ''}")
         for each in changes
@@ -64,7 +66,7 @@ def explain_no_run(
     lines += [WhyNotLine(job.satisfied_at, f"satisfied; {_outcome(job)}", job.id) for job in span.jobs]
     return WhyNot(
         schedule=str(status.record.definition.ref),
-        summary="; ".join(filter(None, (summary, interrupted, skipped))),
+        summary="; ".join(filter(None, (summary, interrupted, skipped, deleted))),
         lines=tuple(sorted(lines, key=lambda line: line.at)[-limit:]),
         events=tuple(
             f"{each.total} {' '.join(filter(None, (each.verdict, each.late)))}, the last at {clock(each.last_at)}"
@@ -100,6 +102,16 @@ def _describe_skipped_ticks(changes: Sequence[HistoryEntry]) -> str:
     last = f"at {clock(found[-1].at)} {found[-1].reason}"
     more = sum((each.detail or {}).get(_UNFIRED[each.action], 0) for each in found[:-1])
     return f"{last}, and {more} before that" if more else last
+
+
+def _describe_deletions(found: Sequence[UnreadDeletion]) -> str:
+    """That events may be missing which nobody has read; empty when none were deleted."""
+    if not found:
+        return ""
+    more = f" and {len(found) - 1} more times" if len(found) > 1 else ""
+    return (
+        f"records were deleted from the log before they were read: {found[0].text}, seen at {clock(found[0].at)}{more}"
+    )
 
 
 def _last_suspension(off: HistoryEntry | None, found: HistoryEntry | None) -> HistoryEntry | None:

@@ -16,7 +16,17 @@ from streamsched.domain.signals.layout import Layout
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import newest
 from streamsched.log.topics import APP_ID, KEYED, LAYOUT, LAYOUT_KEY
-from streamsched.ports.broker import Broker, Capabilities, Chunk, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.broker import (
+    NOTHING_UNREAD,
+    Broker,
+    Capabilities,
+    Chunk,
+    Outgoing,
+    Reader,
+    TopicPartition,
+    TopicSpec,
+    Writer,
+)
 from streamsched.ports.clock import Clock
 from streamsched.ports.topic_settings import TopicSettings
 
@@ -105,8 +115,8 @@ class Generation:
         broker = self._broker
         return await broker.topic_fault(self._named.get(topic, topic)) if isinstance(broker, TopicSettings) else ""
 
-    async def maintain(self) -> None:
-        await self._broker.maintain()
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
+        await self._broker.maintain({self._at(at): position for at, position in unread.items()})
 
     async def close(self) -> None:
         await self._broker.close()
@@ -134,8 +144,8 @@ class _Reader:
         plain = self._plain
         chunks = await self._reader.read(max_records=max_records, timeout=timeout)
         return [
-            Chunk(plain.get(topic, topic), partition, records, next_position)
-            for topic, partition, records, next_position in chunks
+            Chunk(plain.get(topic, topic), partition, records, next_position, deleted)
+            for topic, partition, records, next_position, deleted in chunks
         ]
 
     def seek(self, partition: TopicPartition, position: int) -> None:

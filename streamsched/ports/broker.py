@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from streamsched.ports.clock import Clock
@@ -121,12 +122,17 @@ class Chunk(NamedTuple):
     """Consecutive records of one partition, and the position after them (≥ last offset + 1).
 
     Without records there are only gaps (markers, deleted records) before `next_position`.
+
+    Attributes:
+        deleted: so many positions from that of the reader on are not in the log any more. Of a topic that is cleaned by
+            age: their records were deleted before they were read.
     """
 
     topic: str
     partition: int
     records: Sequence[Record]
     next_position: int
+    deleted: int = 0
 
     @property
     def at(self) -> TopicPartition:
@@ -192,6 +198,10 @@ class Writer(Protocol):
         stays.
         """
         ...
+
+
+#: No reader is behind.
+NOTHING_UNREAD: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 class Broker(Protocol):
@@ -267,8 +277,10 @@ class Broker(Protocol):
         """
         ...
 
-    async def maintain(self) -> None:
-        """One pass of compaction and retention. Idempotent; several processes may call it at a time.
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
+        """One pass of compaction and retention. Idempotent; several processes may call it at a time. Records of these
+        partitions at and after their position in `unread` are kept, however old; a log that cleans by itself, as Kafka
+        does, deletes them all the same (`Chunk.deleted`).
 
         In a compacted topic the newest record of each key stays, in order and at its offset. A tombstone stays long
         enough for readers of the records it deletes to read it too.

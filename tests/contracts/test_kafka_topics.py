@@ -9,6 +9,8 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 
 from streamsched.admin.topics import check_topics
@@ -16,7 +18,7 @@ from streamsched.domain.errors import ConfigurationError, NotFoundError, TooLarg
 from streamsched.log.generation import of_generation
 from streamsched.log.records import records
 from streamsched.log.topics import SEEN_CHANGELOG, keyed_specs
-from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
+from streamsched.ports.broker import Broker, Chunk, Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract.harness import fresh_name
 from tests.topic_settings import change, reported, settings_of
 
@@ -196,3 +198,26 @@ async def test_an_append_that_its_topic_is_too_small_for_is_refused_alone(broker
     assert [getattr(outcome, "limit", outcome) for outcome in outcomes] == [2000, None, 2000, None, None]
     assert set(await values(broker, at)) == {b"x" * 5000}
     assert [value for value in await values(broker, small) if value and not value.startswith(b"?")] == [b"fits"]
+
+
+async def test_a_reader_is_told_what_kafka_deleted_before_it_came(kafka: str, broker: KafkaBroker) -> None:
+    """Retention of Kafka knows no positions of ours: 400 events vanished without a word."""
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    await broker.append([Outgoing(*at, None, b"%d" % n) for n in range(10)])
+    reader = await broker.reader({at: 2})
+    name = broker._link.address.real_name("topic")
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.removeprefix("kafka://").rstrip("/"))
+    await admin.start()
+    try:
+        await admin.delete_records({KafkaPartition(name, 0): RecordsToDelete(before_offset=7)})
+    finally:
+        await admin.close()
+
+    chunks: list[Chunk] = []
+    while not chunks or chunks[-1].next_position < 10:
+        chunks += await reader.read(max_records=100, timeout=5)
+
+    assert sum(chunk.deleted for chunk in chunks) == 5
+    assert [record.offset for chunk in chunks for record in chunk.records] == [7, 8, 9]
+    await reader.close()

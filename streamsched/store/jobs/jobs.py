@@ -11,10 +11,12 @@ from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.names import AppRef, ScheduleRef
+from streamsched.ports.reports import UnreadDeletion
 from streamsched.store.connections import NEWEST, Pool, translate_errors
 from streamsched.store.events.event_traces import VerdictTotal, read_totals
 from streamsched.store.jobs.job_record import JobRecord, JobRow, add_outcomes, job_record
 from streamsched.store.jobs.snapshot import JobSnapshot, read_snapshot
+from streamsched.store.server.reports import read_deletions
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/jobs")
@@ -48,11 +50,13 @@ class ScheduleSpan:
         jobs: those satisfied in it, oldest first, the newest thousand at most.
         changes: of the schedule, from its creation to the end of the span, oldest first, the newest 500.
         verdict_counts: of all time.
+        deletions: what was deleted from the log in it before it was read, of all topics, the newest first.
     """
 
     jobs: Sequence[SatisfiedJob]
     changes: Sequence[HistoryEntry]
     verdict_counts: Sequence[VerdictTotal]
+    deletions: Sequence[UnreadDeletion] = ()
 
 
 class JobStore:
@@ -121,7 +125,8 @@ class JobStore:
                 jobs = await _SATISFIED.fetch(connection, name, since, until, MOST_OF_SPAN)
                 changes = await _CHANGES.fetch(connection, name, until)
                 verdict_counts = await read_totals(connection, schedule)
-        return ScheduleSpan(jobs[::-1], changes[::-1], verdict_counts)
+                deletions = await read_deletions(connection, since, until)
+        return ScheduleSpan(jobs[::-1], changes[::-1], verdict_counts, deletions)
 
     async def snapshot(self, job: str) -> JobSnapshot:
         """The job with all that explains its state, read at one moment.
