@@ -18,29 +18,18 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION drop_days_v1(parent text, day date)
- RETURNS integer
+CREATE OR REPLACE FUNCTION check_audit_start()
+ RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
-DECLARE
-    part text;
-    gone integer := 0;
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    PERFORM set_config('lock_timeout', '1s', true);
-    FOR part IN
-        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = parent::regclass AND c.relname < parent || to_char(day, '_YYYYMMDD')
-        ORDER BY c.relname
-    LOOP
-        BEGIN
-            EXECUTE format('DROP TABLE %I', part);
-            gone := gone + 1;
-        EXCEPTION WHEN lock_not_available THEN
-            RETURN gone;
-        END;
-    END LOOP;
-    RETURN gone;
+    IF NEW.number > OLD.number AND EXISTS (SELECT FROM audit WHERE number = NEW.number AND hash = NEW.hash) AND EXISTS (
+        SELECT FROM audit a JOIN audit_head h ON h.number = a.number
+        WHERE a.action = 'forget' AND a.detail ->> 'upto' = NEW.number::text
+    ) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'the start of the audit moves with an entry about it only';
 END
 $function$
 ;
@@ -71,35 +60,28 @@ END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION make_day_v1(parent text, day date)
- RETURNS void
+CREATE OR REPLACE FUNCTION keep_audit_from_start()
+ RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
-DECLARE
-    part text := parent || to_char(day, '_YYYYMMDD');
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NULL THEN
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part,
-            day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
+    IF OLD.number > (SELECT number FROM audit_start) THEN
+        RAISE EXCEPTION 'the audit is append-only';
     END IF;
+    RETURN OLD;
 END
 $function$
 ;
 
-CREATE OR REPLACE FUNCTION make_part_v1(parent text, begins timestamp with time zone, ends timestamp with time zone)
+CREATE OR REPLACE FUNCTION make_one_part_v1(parent text, begins timestamp with time zone, ends timestamp with time zone)
  RETURNS void
  LANGUAGE plpgsql
 AS $function$
 DECLARE
-    part text := parent || to_char(begins AT TIME ZONE 'UTC', '_YYYYMMDD');
-    rest text := parent || '_rest';
+    since timestamp := begins AT TIME ZONE 'UTC';
+    part  text := parent || to_char(since, CASE WHEN since = date_trunc('day', since) THEN '_YYYYMMDD' ELSE '_YYYYMMDDHH24' END);
+    rest  text := parent || '_rest';
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NOT NULL THEN
-        RETURN;
-    END IF;
     PERFORM set_config('lock_timeout', '1s', true);
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
     IF to_regclass(quote_ident(rest)) IS NOT NULL THEN
@@ -109,6 +91,37 @@ BEGIN
             rest, begins, ends, part);
     END IF;
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, begins, ends);
+END
+$function$
+;
+
+CREATE OR REPLACE FUNCTION make_part_v1(parent text, begins timestamp with time zone, ends timestamp with time zone)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    since timestamptz := begins;
+    other record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
+    FOR other IN
+        SELECT * FROM (
+            SELECT substring(bound FROM 'FROM \(''([^'']+)''\)')::timestamptz AS begins,
+                substring(bound FROM 'TO \(''([^'']+)''\)')::timestamptz AS ends
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid,
+                LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound) AS b
+            WHERE i.inhparent = parent::regclass
+        ) AS part
+        WHERE part.begins < make_part_v1.ends AND part.ends > make_part_v1.begins ORDER BY 1
+    LOOP
+        IF other.begins > since THEN
+            PERFORM make_one_part_v1(parent, since, other.begins);
+        END IF;
+        since := greatest(since, other.ends);
+    END LOOP;
+    IF since < ends THEN
+        PERFORM make_one_part_v1(parent, since, ends);
+    END IF;
 END
 $function$
 ;
@@ -211,6 +224,7 @@ CREATE TABLE apps (
     created_at timestamp with time zone NOT NULL,
     updated_at timestamp with time zone NOT NULL,
     origin text,
+    forgotten_generation bigint NOT NULL DEFAULT 0,
     CONSTRAINT apps_namespace_fkey FOREIGN KEY (namespace) REFERENCES namespaces(name),
     CONSTRAINT apps_pkey PRIMARY KEY (id)
 );
@@ -232,7 +246,8 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_caller ON audit USING btree (caller, number);
 CREATE INDEX audit_by_target ON audit USING btree (target, number);
-CREATE TRIGGER audit_append_only BEFORE DELETE OR UPDATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+CREATE TRIGGER audit_keeps_entries BEFORE DELETE ON audit FOR EACH ROW EXECUTE FUNCTION keep_audit_from_start();
 CREATE TRIGGER audit_moves_head AFTER INSERT ON audit FOR EACH ROW EXECUTE FUNCTION move_audit_head();
 CREATE TRIGGER audit_not_emptied BEFORE TRUNCATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 
@@ -252,6 +267,18 @@ CREATE TABLE audit_head (
 );
 CREATE TRIGGER audit_head_moves BEFORE UPDATE ON audit_head FOR EACH ROW EXECUTE FUNCTION check_audit_head();
 CREATE TRIGGER audit_head_stays BEFORE DELETE OR TRUNCATE ON audit_head FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+
+CREATE TABLE audit_start (
+    single boolean NOT NULL DEFAULT true,
+    number bigint NOT NULL,
+    hash bytea NOT NULL,
+    CONSTRAINT audit_start_hash_check CHECK ((octet_length(hash) = 32)),
+    CONSTRAINT audit_start_number_check CHECK ((number >= 0)),
+    CONSTRAINT audit_start_pkey PRIMARY KEY (single),
+    CONSTRAINT audit_start_single_check CHECK (single)
+);
+CREATE TRIGGER audit_start_moves BEFORE UPDATE ON audit_start FOR EACH ROW EXECUTE FUNCTION check_audit_start();
+CREATE TRIGGER audit_start_stays BEFORE DELETE OR TRUNCATE ON audit_start FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 
 CREATE TABLE backfill_items (
     backfill text NOT NULL,
@@ -1077,6 +1104,7 @@ CREATE INDEX schedules_by_app ON schedules USING btree (app, id);
 CREATE INDEX schedules_by_awaited_program ON schedules USING gin (jsonb_path_query_array(definition, '$."trigger".**."programId"'::jsonpath) jsonb_path_ops) WHERE (deleted_at IS NULL);
 CREATE INDEX schedules_by_program ON schedules USING btree (program) WHERE (deleted_at IS NULL);
 CREATE INDEX schedules_joining ON schedules USING btree (id) WHERE ((deleted_at IS NULL) AND jsonb_path_exists(definition, '$."trigger".**."runOf"'::jsonpath));
+CREATE INDEX schedules_to_forget ON schedules USING btree (deleted_at, id) WHERE (deleted_at IS NOT NULL);
 
 CREATE TABLE shard_reports (
     shard integer NOT NULL,

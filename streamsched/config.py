@@ -81,15 +81,17 @@ class HealthSettings(SettingGroup):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeepSettings(SettingGroup):
-    """How long things are kept.
+    """How long things are kept, such as `36h` or `30d`: up to an hour longer; from three days on up to a day, and the
+    history of schedules from 90 days on up to a month longer.
 
     Attributes:
         log: how long the log keeps public records, signals, ready jobs, wake-ups, verdicts, late events and dead
-            letters.
+            letters. In PostgreSQL what shards and intakes have not read stays; Kafka deletes it, and `doctor` says so.
         verdicts: how long verdicts of events are kept; 0 stores none.
         jobs: how long ended jobs and runs are kept, with the decisions about them.
         nodes: how long ended nodes of graphs are kept; one that is gone runs again when it is needed.
-        audit: how long the history of schedules, programs and groups is kept.
+        audit: how long the audit and the history of schedules, programs and groups are kept, and what is stored of
+            deleted schedules: that at least as long as the log's records and ended jobs.
     """
 
     log: timedelta = setting(timedelta(days=7), lasting(), variable="retention")

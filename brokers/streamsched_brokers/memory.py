@@ -14,7 +14,16 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 
 from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError
-from streamsched.ports.broker import Capabilities, Chunk, Cleanup, Outgoing, Record, TopicPartition, TopicSpec
+from streamsched.ports.broker import (
+    NOTHING_UNREAD,
+    Capabilities,
+    Chunk,
+    Cleanup,
+    Outgoing,
+    Record,
+    TopicPartition,
+    TopicSpec,
+)
 from streamsched.ports.clock import Clock, SystemClock
 
 CAPABILITIES = Capabilities(fenced=True, transactional=True, durable=False, compaction=True, shared=False)
@@ -51,9 +60,10 @@ class MemoryPartition:
 
     # Neither of the next two methods removes the last record, so that a reader can reach the end.
 
-    def expire(self, oldest: datetime) -> None:
-        """Removes the records appended up to `oldest`."""
-        self.records = [r for r in self.records if r.time_ms > milliseconds(oldest) or r is self.records[-1]]
+    def expire(self, oldest: datetime, unread: int) -> None:
+        """Removes the records appended up to `oldest`, before the position `unread`."""
+        last, at = self.records[-1:], milliseconds(oldest)
+        self.records = [r for r in self.records if r.time_ms > at or r.offset >= unread or r is last[0]]
 
     def compact(self, now: datetime, grace: timedelta) -> None:
         """Keeps the newest record of each key, in order, and removes tombstones after their grace."""
@@ -68,9 +78,8 @@ class MemoryPartition:
 class MemoryLog:
     """Topics, fences and time: the state that all brokers on one log share. Times are those of `clock`."""
 
-    def __init__(self, clock: Clock | None = None, *, tombstone_grace: timedelta = timedelta(days=1)) -> None:
+    def __init__(self, clock: Clock | None = None) -> None:
         self.clock: Clock = clock or SystemClock()
-        self.tombstone_grace = tombstone_grace
         self.specs: dict[str, TopicSpec] = {}
         self.topics: dict[str, list[MemoryPartition]] = {}
         self.epochs: dict[str, int] = {}
@@ -127,7 +136,8 @@ class MemoryReader:
             records = part.records[start : start + share]
             if not records:
                 continue
-            chunks.append(Chunk(at.topic, at.partition, records, records[-1].offset + 1))
+            deleted = records[0].offset - self._positions[at]
+            chunks.append(Chunk(at.topic, at.partition, records, records[-1].offset + 1, deleted))
             self._positions[at] = records[-1].offset + 1
         return chunks
 
@@ -200,14 +210,14 @@ class MemoryBroker:
 
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None: ...
 
-    async def maintain(self) -> None:
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
         now = self._log.clock.now()
         for name, spec in self._log.specs.items():
-            for part in self._log.topics[name]:
+            for number, part in enumerate(self._log.topics[name]):
                 if spec.cleanup is Cleanup.COMPACT:
-                    part.compact(now, self._log.tombstone_grace)
+                    part.compact(now, spec.tombstones)
                 elif spec.retention is not None:
-                    part.expire(now - spec.retention)
+                    part.expire(now - spec.retention, unread.get(TopicPartition(name, number), part.end))
 
     async def close(self) -> None: ...
 

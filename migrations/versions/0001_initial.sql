@@ -9,57 +9,15 @@ BEGIN
 END
 $$;
 
--- Makes the partition of a day (UTC) of a table partitioned by day, unless it is there. One process at a time.
-CREATE FUNCTION make_day_v1(parent text, day date) RETURNS void LANGUAGE plpgsql AS $$
+-- What has ended moves out of the tables the launchers work on, into tables partitioned by time, whose partitions are
+-- dropped when they are old. Why it is done so: ADR 18. Makes one partition; rows of its span that came before it and lie
+-- in `<parent>_rest` move into it. Gives up when somebody holds those for more than a second.
+CREATE FUNCTION make_one_part_v1(parent text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE
-    part text := parent || to_char(day, '_YYYYMMDD');
+    since timestamp := begins AT TIME ZONE 'UTC';
+    part  text := parent || to_char(since, CASE WHEN since = date_trunc('day', since) THEN '_YYYYMMDD' ELSE '_YYYYMMDDHH24' END);
+    rest  text := parent || '_rest';
 BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NULL THEN
-        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
-        EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part,
-            day::timestamp AT TIME ZONE 'UTC', (day + 1)::timestamp AT TIME ZONE 'UTC');
-    END IF;
-END
-$$;
-
--- Drops the partitions of days before `day`; gives up on one that somebody reads for more than a second. How many went.
-CREATE FUNCTION drop_days_v1(parent text, day date) RETURNS integer LANGUAGE plpgsql AS $$
-DECLARE
-    part text;
-    gone integer := 0;
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    PERFORM set_config('lock_timeout', '1s', true);
-    FOR part IN
-        SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-        WHERE i.inhparent = parent::regclass AND c.relname < parent || to_char(day, '_YYYYMMDD')
-        ORDER BY c.relname
-    LOOP
-        BEGIN
-            EXECUTE format('DROP TABLE %I', part);
-            gone := gone + 1;
-        EXCEPTION WHEN lock_not_available THEN
-            RETURN gone;
-        END;
-    END LOOP;
-    RETURN gone;
-END
-$$;
-
--- What has ended moves out of the tables the launchers work on, into tables with a partition for each day (UTC), which
--- are dropped when they are old. Why it is done so: ADR 18. Makes the partition of a span of a table partitioned by
--- time, unless it is there; rows of the span that came before it and lie in `<parent>_rest` move into it. Gives up when
--- somebody holds those for more than a second. One at a time.
-CREATE FUNCTION make_part_v1(parent text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
-DECLARE
-    part text := parent || to_char(begins AT TIME ZONE 'UTC', '_YYYYMMDD');
-    rest text := parent || '_rest';
-BEGIN
-    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
-    IF to_regclass(quote_ident(part)) IS NOT NULL THEN
-        RETURN;
-    END IF;
     PERFORM set_config('lock_timeout', '1s', true);
     EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING DEFAULTS INCLUDING CONSTRAINTS)', part, parent);
     IF to_regclass(quote_ident(rest)) IS NOT NULL THEN
@@ -69,6 +27,35 @@ BEGIN
             rest, begins, ends, part);
     END IF;
     EXECUTE format('ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, part, begins, ends);
+END
+$$;
+
+-- Makes the partition of a span of a table partitioned by time, or where others have a part of it (of hours, when what is
+-- kept was kept for a shorter time) what is between them: afterwards all of it has a partition. One at a time.
+CREATE FUNCTION make_part_v1(parent text, begins timestamptz, ends timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE
+    since timestamptz := begins;
+    other record;
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended(parent, 0));
+    FOR other IN
+        SELECT * FROM (
+            SELECT substring(bound FROM 'FROM \(''([^'']+)''\)')::timestamptz AS begins,
+                substring(bound FROM 'TO \(''([^'']+)''\)')::timestamptz AS ends
+            FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid,
+                LATERAL (SELECT pg_get_expr(c.relpartbound, c.oid) AS bound) AS b
+            WHERE i.inhparent = parent::regclass
+        ) AS part
+        WHERE part.begins < make_part_v1.ends AND part.ends > make_part_v1.begins ORDER BY 1
+    LOOP
+        IF other.begins > since THEN
+            PERFORM make_one_part_v1(parent, since, other.begins);
+        END IF;
+        since := greatest(since, other.ends);
+    END LOOP;
+    IF since < ends THEN
+        PERFORM make_one_part_v1(parent, since, ends);
+    END IF;
 END
 $$;
 
@@ -138,6 +125,29 @@ BEGIN
 END
 $$;
 
+-- Only entries go that were kept for their time: up to the start.
+CREATE FUNCTION keep_audit_from_start() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF OLD.number > (SELECT number FROM audit_start) THEN
+        RAISE EXCEPTION 'the audit is append-only';
+    END IF;
+    RETURN OLD;
+END
+$$;
+
+-- The start moves forward, to an entry, when the last entry says so.
+CREATE FUNCTION check_audit_start() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.number > OLD.number AND EXISTS (SELECT FROM audit WHERE number = NEW.number AND hash = NEW.hash) AND EXISTS (
+        SELECT FROM audit a JOIN audit_head h ON h.number = a.number
+        WHERE a.action = 'forget' AND a.detail ->> 'upto' = NEW.number::text
+    ) THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'the start of the audit moves with an entry about it only';
+END
+$$;
+
 CREATE FUNCTION check_audit_head() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF NEW.number = OLD.number + 1 AND EXISTS (
@@ -161,7 +171,10 @@ CREATE TABLE apps (
     updated_at timestamptz NOT NULL,
     -- The file of the last deployment that named one, as `host:path`. A deployment from another file that would delete
     -- schedules is shown as such before it is made.
-    origin text
+    origin text,
+    -- The highest generation of its deleted schedules whose rows are gone. A new schedule begins after it, so that a name
+    -- that is used again has no generation twice.
+    forgotten_generation bigint NOT NULL DEFAULT 0
 );
 
 CREATE TABLE programs (
@@ -183,7 +196,8 @@ CREATE TABLE schedules (
     app text NOT NULL REFERENCES apps (id),
     program text NOT NULL,                     -- no foreign key: a tombstone may outlive its program
     definition jsonb NOT NULL,                 -- codec.schedule: Schedule
-    generation bigint NOT NULL CHECK (generation > 0), -- every change bumps it; a tombstone keeps it: never reused
+    -- Every change bumps it; a tombstone keeps it, and when that goes, `apps.forgotten_generation`: never reused.
+    generation bigint NOT NULL CHECK (generation > 0),
     enabled boolean NOT NULL,
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
@@ -212,6 +226,7 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_by_app ON schedules (app, id);
 CREATE INDEX schedules_by_program ON schedules (program) WHERE deleted_at IS NULL;
+CREATE INDEX schedules_to_forget ON schedules (deleted_at, id) WHERE deleted_at IS NOT NULL;
 -- Which schedules wait for a program: asked when one is removed. `definition` is codec.schedule's, its trigger CDAP's.
 CREATE INDEX schedules_by_awaited_program ON schedules
     USING gin (jsonb_path_query_array(definition, '$.trigger.**.programId') jsonb_path_ops) WHERE deleted_at IS NULL;
@@ -504,9 +519,9 @@ CREATE TABLE verdicts (
 -- By a hash of the id: eight bytes whatever the id, and ids of any length.
 CREATE INDEX verdicts_of_event ON verdicts (hashtextextended(event, 0));
 
--- How often each verdict was given at all, by whom: kept when the days are dropped.
+-- How often each verdict was given at all, by whom: kept when the days are dropped, until its schedule is forgotten.
 CREATE TABLE verdict_totals (
-    subject text NOT NULL,                     -- the schedule; '' for those no schedule gave
+    subject text NOT NULL,                     -- the schedule; '*' all forgotten ones; '' those no schedule gave
     verdict text NOT NULL,
     late text NOT NULL,                        -- the policy that was applied when they came late, else ''
     total bigint NOT NULL,
@@ -612,7 +627,7 @@ CREATE INDEX runs_history_unsuccessful_of_program
     ON runs_history (program, created_at DESC, id DESC, state) WHERE state IN ('FAILED', 'KILLED', 'LOST');
 
 -- How far a schedule's jobs have left `jobs`. Its jobs come in order, so one that is not in `jobs` and not above this
--- was there before: a repeat of it from the log finds nothing, and must not begin again.
+-- was there before: a repeat of it from the log finds nothing, and must not begin again. A row goes with its schedule.
 CREATE TABLE jobs_spent (
     schedule text PRIMARY KEY,
     generation bigint NOT NULL,
@@ -1045,8 +1060,9 @@ CREATE TABLE audit (
 );
 CREATE INDEX audit_by_caller ON audit (caller, number);
 CREATE INDEX audit_by_target ON audit (target, number);
-CREATE TRIGGER audit_append_only BEFORE UPDATE OR DELETE ON audit
+CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
+CREATE TRIGGER audit_keeps_entries BEFORE DELETE ON audit FOR EACH ROW EXECUTE FUNCTION keep_audit_from_start();
 CREATE TRIGGER audit_moves_head AFTER INSERT ON audit FOR EACH ROW EXECUTE FUNCTION move_audit_head();
 CREATE TRIGGER audit_not_emptied BEFORE TRUNCATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
@@ -1223,6 +1239,17 @@ CREATE TABLE audit_head (
     hash bytea NOT NULL CHECK (octet_length(hash) = 32)
 );
 INSERT INTO audit_head (number, hash) VALUES (0, decode(repeat('00', 32), 'hex'));
+-- The last entry that was kept for its time and is gone with those before it; number 0: all are there. The chain begins
+-- with its hash, and an entry of action `forget` says that it is gone.
+CREATE TABLE audit_start (
+    single boolean PRIMARY KEY DEFAULT true CHECK (single),
+    number bigint NOT NULL CHECK (number >= 0),
+    hash bytea NOT NULL CHECK (octet_length(hash) = 32)
+);
+INSERT INTO audit_start (number, hash) VALUES (0, decode(repeat('00', 32), 'hex'));
+CREATE TRIGGER audit_start_moves BEFORE UPDATE ON audit_start FOR EACH ROW EXECUTE FUNCTION check_audit_start();
+CREATE TRIGGER audit_start_stays BEFORE DELETE OR TRUNCATE ON audit_start
+    FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 CREATE TRIGGER audit_head_moves BEFORE UPDATE ON audit_head FOR EACH ROW EXECUTE FUNCTION check_audit_head();
 CREATE TRIGGER audit_head_stays BEFORE DELETE OR TRUNCATE ON audit_head
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();

@@ -7,7 +7,7 @@ from typing import Any, Final, Protocol
 
 import structlog
 
-from streamsched.domain.access.audit import Intact, Tampered, against_head, verify
+from streamsched.domain.access.audit import AuditHead, Intact, Tampered, against_head, says_removed, verify
 from streamsched.domain.errors import StreamschedError
 from streamsched.ports.clock import Clock
 from streamsched.store.audit import AuditStore
@@ -71,15 +71,31 @@ class StoredAudit:
 
 
 async def verify_all(store: AuditStore) -> Intact | Tampered:
-    """Checks the whole audit, in pages, and that it reaches to its head."""
-    head = await store.head()
-    verdict: Intact | Tampered = verify(())
+    """Checks the whole audit, in pages: that it begins where an entry says that those before were kept for their time,
+    and reaches to its head.
+    """
+    while True:
+        start = await store.start()
+        if start is None:
+            return Tampered(1, "the record of the first entry is missing")
+        verdict = await _verify_after(store, start)
+        if isinstance(verdict, Intact) or await store.start() == start:  # else retention went on meanwhile
+            return verdict
+
+
+async def _verify_after(store: AuditStore, start: AuditHead) -> Intact | Tampered:
+    head, removed = await store.head(), start.number
+    verdict: Intact | Tampered = Intact(removed, start.hash, removed)
+    said = removed == 0
     while isinstance(verdict, Intact):
         found = await store.list_after(verdict.entries, limit=_READ)
         if not found:
             break
+        said = said or any(says_removed(entry, removed) for entry in found)
         verdict = verify(found, verdict)
     if isinstance(verdict, Tampered):
         return verdict
+    if not said:
+        return Tampered(removed, "it was removed with those before it, and no entry says so")
     at_head = await store.list_after(head.number - 1, limit=1) if head is not None and head.number else ()
     return against_head(verdict, head, at_head[0].hash if at_head else b"")

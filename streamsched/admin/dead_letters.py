@@ -9,7 +9,7 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Protocol
 
 import orjson
@@ -17,7 +17,7 @@ import orjson
 from streamsched.catalog.paging import moment_cursor, page, read_moment_cursor
 from streamsched.codec import event as event_codec
 from streamsched.codec.records import signal as signal_codec
-from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, describe_failure
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
@@ -32,7 +32,8 @@ class DeadLetter:
 
     Attributes:
         id: `partition/offset` of the dead letter.
-        topic, partition, offset: position of the original record; `at` (UTC) is when it was appended there.
+        topic, partition, offset: position of the original record; `at` (UTC) is when it was appended there, or when the
+            dead letter was where that is no time.
         path, reason: where the error is, and what it is.
         key, value: of the original record.
         cut: size in bytes of a large original record, whose `key` and `value` are truncated here; otherwise None.
@@ -212,14 +213,26 @@ def _newest_letters(letters: Iterable[DeadLetter], limit: int) -> list[DeadLette
 
 
 def _decode(partition: TopicPartition, record: Record) -> DeadLetter:
-    fields: dict[str, Any] = orjson.loads(record.value or b"{}")
+    """The dead letter in a record. One that cannot be read is one too, without the position of what it was of: a record
+    that something else wrote must not hide the others.
+    """
+    name = f"{partition.partition}/{record.offset}"
+    try:
+        return _read(name, orjson.loads(record.value or b"{}"), record)
+    except (ValueError, TypeError, AttributeError) as exc:
+        why = f"this dead letter cannot be read: {describe_failure(exc)}"
+        return DeadLetter(name, "", 0, 0, record.at, "$", why, record.key, record.value)
+
+
+def _read(name: str, fields: dict[str, Any], record: Record) -> DeadLetter:
     key, value = fields.get("key_b64"), fields.get("value_b64")
+    original = record._replace(time_ms=int(fields.get("time_ms", record.time_ms)))
     return DeadLetter(
-        f"{partition.partition}/{record.offset}",
-        fields.get("topic", ""),
-        fields.get("partition", 0),
-        fields.get("offset", 0),
-        datetime.fromtimestamp(fields.get("time_ms", record.time_ms) / 1000, UTC),
+        name,
+        str(fields.get("topic", "")),
+        int(fields.get("partition", 0)),
+        int(fields.get("offset", 0)),
+        (original if original.is_stamped else record).at,
         fields.get("path", "$"),
         fields.get("reason", ""),
         None if key is None else b64decode(key),

@@ -27,6 +27,7 @@ from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.broker import Broker, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import is_shard_lease, role_lease, shard_lease
+from streamsched.ports.reports import UnreadDeletion
 from streamsched.process.separation import find_unseparated
 from streamsched.store.partitioned import ArchiveTable
 from streamsched.store.server.probe import DatabaseFacts, DatabaseProbe, HeldSnapshot
@@ -150,6 +151,7 @@ def _database(
         found.append(_executing(facts.executing))
     found.append(skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
     found.append(_snapshot(facts.snapshot))
+    found += [_deleted_unread(each) for each in facts.deletions[:_NAMED]]
     found += clock_checks(facts.clock, facts.processes, facts.zones)
     return found
 
@@ -161,6 +163,17 @@ def _snapshot(held: HeldSnapshot | None) -> CheckResult:
         return CheckResult(check, CheckLevel.OK, f"none is older than {_SNAPSHOT_OK / 60:.0f} minutes")
     found = f"{held.holder} keeps one open since {held.age / 60:.0f} minutes, so dead rows cannot be removed"
     return CheckResult(check, CheckLevel.WARNING, found, "end it: pg_terminate_backend, ROLLBACK PREPARED")
+
+
+def _deleted_unread(found: UnreadDeletion) -> CheckResult:
+    """Events that nobody has counted: their producers, or a copy of them, are the only place where they still are."""
+    return CheckResult(
+        "unread records",
+        CheckLevel.FAILED,
+        f"deleted from the log before they were read: {found.text}, seen at {found.at:%Y-%m-%d %H:%M:%S}Z",
+        "send those events again, their ids make repeats harmless; keep the topic longer than workers are ever away: "
+        "STREAMSCHED_RETENTION, and retention.ms and retention.bytes of Kafka's topic",
+    )
 
 
 def _executing(programs: Mapping[str, int]) -> CheckResult:
@@ -198,7 +211,8 @@ def _pending_grants(grants: Sequence[str], total: int) -> CheckResult:
 async def _log(broker: Broker, specs: Sequence[TopicSpec]) -> AsyncIterator[CheckResult]:
     wrong = [report for report in await check_topics(broker, specs) if report.wrong]
     for report in wrong:
-        advice = "streamsched topics create" if report.partitions is None else "streamsched reshard, or its old number"
+        reshards = report.partitions not in (None, report.spec.partitions)
+        advice = "streamsched reshard, or its old number" if reshards else "streamsched topics create"
         yield CheckResult(f"topic {report.spec.name}", CheckLevel.FAILED, report.wrong, advice)
     if not wrong:
         yield CheckResult("topics", CheckLevel.OK, f"all {len(specs)} exist")

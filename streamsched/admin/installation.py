@@ -87,7 +87,12 @@ async def open_installation(settings: Settings) -> AsyncIterator[Installation]:
             log.keep_time(time)
         layout = await read_layout(log) or Layout(1, settings.shards, settings.shards)
         broker = of_generation(log, layout.generation)
-        specs = topic_specs(settings.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
+        specs = topic_specs(
+            settings.shards,
+            settings.keep.log,
+            horizon=settings.worker.dedupe_horizon,
+            unkeyed_partitions=layout.unkeyed_partitions,
+        )
         yield assemble(pool, notifier, SystemClock(), log=log, broker=broker, specs=specs)
 
 

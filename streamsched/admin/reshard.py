@@ -95,7 +95,10 @@ async def reshard(
     """
     before = await read_layout(log_) or Layout(1, await log_.partitions(SIGNALS), await log_.partitions(LAUNCH))
     old = of_generation(log_, before.generation)
-    await old.create_topics(topic_specs(before.shards, retention, unkeyed_partitions=before.unkeyed_partitions))
+    horizon = (settings or ShardSettings()).dedupe_horizon
+    await old.create_topics(
+        topic_specs(before.shards, retention, horizon=horizon, unkeyed_partitions=before.unkeyed_partitions)
+    )
     async with exclusive(leases, me, shards=max(before.shards, shards), ttl=ttl) as check:
         writer = await log_.writer(_WRITER)
         try:
@@ -109,7 +112,7 @@ async def reshard(
             tables, reached = await _tables(old, before.shards), await _public_positions(old, before.shards)
             moved = move_rows(tables, before.shards, shards)
             new = of_generation(log_, number)
-            await new.create_topics(keyed_specs(shards, retention))
+            await new.create_topics(keyed_specs(shards, retention, horizon=horizon))
             for shard in range(shards):
                 await _write(new, shard, moved, _positions(reached, shard, shards))
             schedules = compare_tables(tables, await _tables(new, shards), moved)

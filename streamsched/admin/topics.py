@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from streamsched.domain.errors import ConfigurationError, NotFoundError
 from streamsched.ports.broker import Broker, TopicSpec
+from streamsched.ports.topic_settings import TopicSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ async def _check_topic(broker: Broker, spec: TopicSpec) -> TopicReport:
         return TopicReport(spec, None, "is missing")
     if found != spec.partitions:
         return TopicReport(spec, found, f"has {found} partitions and must have {spec.partitions}")
-    return TopicReport(spec, found)
+    return TopicReport(spec, found, await broker.topic_fault(spec.name) if isinstance(broker, TopicSettings) else "")
 
 
 async def _partitions(broker: Broker, topic: str) -> int | None:

@@ -47,7 +47,8 @@ def create(app: AppRecord, definition: Schedule, *, enabled: bool, now: datetime
     if before is not None and before.exists:
         raise ConflictError(f"schedule '{definition.ref}' already exists")
     _check_programs(app, definition)
-    return AppChange(schedules=(create_schedule(before, definition, enabled=enabled, reason="", now=now),))
+    created = create_schedule(before, definition, enabled=enabled, reason="", now=now, forgotten=app.forgotten)
+    return AppChange(schedules=(created,))
 
 
 def update(app: AppRecord, definition: Schedule, *, keep: bool | None, now: datetime) -> AppChange:
@@ -172,11 +173,19 @@ def delete(app: AppRecord, ref: ScheduleRef, *, reason: str = "", now: datetime)
 
 
 def create_schedule(
-    before: ScheduleRecord | None, definition: Schedule, *, enabled: bool, reason: str, now: datetime
+    before: ScheduleRecord | None,
+    definition: Schedule,
+    *,
+    enabled: bool,
+    reason: str,
+    now: datetime,
+    forgotten: int = 0,
 ) -> ScheduleChange:
-    """Creates a schedule; `before` is its tombstone, whose generation numbers continue."""
+    """Creates a schedule; `before` is its tombstone, whose generation numbers continue. Without one they begin after
+    `forgotten`, the highest of a tombstone of the app that is gone: the name may have been used before.
+    """
     check_trigger(definition.trigger)
-    generation = before.generation + 1 if before else 1
+    generation = (before.generation if before else forgotten) + 1
     after = ScheduleRecord(definition, generation, enabled, created_at=now, updated_at=now)
     return _make_change(Action.CREATED, before, after, reason=reason)
 

@@ -162,7 +162,9 @@ def _schedules(
         record = app.schedules.get(ref)
         if record is None or not record.exists:
             enabled = ref.name in wanted.enabled
-            yield create_schedule(record, definition, enabled=enabled, reason="deployed", now=now)
+            yield create_schedule(
+                record, definition, enabled=enabled, reason="deployed", now=now, forgotten=app.forgotten
+            )
         elif record.definition != definition:
             by_default = ref.name in wanted.keeping or counts_alike(record.definition, definition)
             keeps = by_default if keep is None else keep

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -128,7 +128,7 @@ def _read_batch(chunk: Chunk, start: int) -> ProgressBatch:
         name, *within = row.removeprefix(_PREFIX).split(SEPARATOR)
         if len(within) > 1 and within != _ERROR:
             continue
-        at = datetime.fromtimestamp(record.time_ms / 1000, UTC)
+        at = record.at
         try:
             ref = ScheduleRef.parse(name.decode())
             match within, record.value:

@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from streamsched.codec.records import findings
+from streamsched.domain.limits import add_duration
 from streamsched.log.intake import TopicIntake
 from streamsched.log.topics import VERDICTS
 from streamsched.ports.broker import Broker, Record
@@ -22,7 +23,7 @@ log = structlog.get_logger()
 _BATCH: Final = 50
 #: Seconds between reads, so that the records of many small turns are stored together.
 _PACE: Final = 0.2
-#: How often old days are deleted.
+#: How often old verdicts are deleted.
 _DELETE_EVERY: Final = timedelta(minutes=10)
 
 
@@ -30,14 +31,14 @@ class VerdictIntake(TopicIntake[Page]):
     """Stores each verdict once; belongs to one task."""
 
     def __init__(self, broker: Broker, store: VerdictStore, clock: Clock, *, keep: timedelta) -> None:
-        """`keep`: how long verdicts are kept, rounded up to whole days; 0 stores none and deletes existing ones."""
+        """`keep`: how long verdicts are kept, rounded up by partitions; 0 stores none and deletes existing ones."""
         super().__init__(VERDICTS, _page, broker=broker, store=store, clock=clock, max_records=_BATCH)
         self._verdicts = store
         self._keep = keep
         self._delete_at = datetime.min.replace(tzinfo=UTC)
 
     async def step(self) -> float:
-        """Deletes old days when due, and stores the records of one read. Returns the seconds until the next call."""
+        """Deletes what is old when due, and stores the records of one read. Returns the seconds until the next call."""
         await self.forget()
         if not self._keep:
             return _DELETE_EVERY.total_seconds()
@@ -45,7 +46,7 @@ class VerdictIntake(TopicIntake[Page]):
         return _PACE
 
     async def forget(self) -> int:
-        """Deletes the days that are older than `keep`, at most every `_DELETE_EVERY`. Returns how many.
+        """Drops the partitions that are older than `keep`, at most every `_DELETE_EVERY`. Returns how many.
 
         Raises:
             UnavailableError: PostgreSQL is unreachable.
@@ -53,12 +54,12 @@ class VerdictIntake(TopicIntake[Page]):
         now = self._clock.now()
         if now < self._delete_at or self._clock.in_doubt:
             return 0
-        days = await self._verdicts.forget(before=now - self._keep)
+        parts = await self._verdicts.forget(before=add_duration(now, -self._keep))
         self._delete_at = now + _DELETE_EVERY
-        if days:
-            log.info("verdicts.forgotten", days=days)
-        return days
+        if parts:
+            log.info("verdicts.forgotten", parts=parts)
+        return parts
 
 
 def _page(record: Record) -> Page:
-    return tuple(findings.decode(record.value or b"", at=datetime.fromtimestamp(record.time_ms / 1000, UTC)))
+    return tuple(findings.decode(record.value or b"", at=record.at))

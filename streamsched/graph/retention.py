@@ -12,10 +12,10 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.decisions.retention import day_of
 from streamsched.domain.errors import SYSTEMIC, ConflictError, describe_failure
 from streamsched.domain.graph.node import NODE_STATES
 from streamsched.domain.graph.task import NodeId
+from streamsched.domain.limits import add_duration
 from streamsched.domain.names import AppRef
 from streamsched.graph.edges import Children, batches
 from streamsched.graph.functions import GraphFunctions
@@ -35,7 +35,7 @@ class NodeRetention:
     """Belongs to one task.
 
     Args:
-        keep: how long an ended node stays, rounded up to the end of its day (UTC).
+        keep: how long an ended node stays.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class NodeRetention:
         Raises:
             UnavailableError: PostgreSQL is unavailable; call again.
         """
-        before = day_of(self._clock.now() - self._keep).begins
+        before = add_duration(self._clock.now(), -self._keep)
         gone = 0
         behind: OldNode | None = None
         while page := await self._nodes.old_nodes(before, behind=behind, limit=_BATCH):

@@ -1,4 +1,4 @@
-"""Moves ended jobs and runs to the history, and drops old history, also that of tasks.
+"""Moves ended jobs and runs to the history, and drops old history, also that of tasks and of deleted schedules.
 
 One process runs this at a time, by lease; if two did, each batch and each partition would still be handled once.
 """
@@ -6,13 +6,15 @@ One process runs this at a time, by lease; if two did, each batch and each parti
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from datetime import datetime
-from typing import Final
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final, Protocol
 
 import structlog
 
-from streamsched.domain.decisions.retention import AHEAD, Retention, day_of, month_of
+from streamsched.domain.decisions.retention import AHEAD, Retention, part_of
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import add_duration
 from streamsched.ports.clock import Clock
 from streamsched.process.run_forever import run_forever
 from streamsched.store.jobs.archive import Archive, ArchiveCursor, EndedRows
@@ -28,6 +30,19 @@ _BATCH: Final = 1000
 
 _Pick = Callable[[ArchiveCursor | None], Awaitable[EndedRows]]
 _Move = Callable[[EndedRows], Awaitable[int]]
+
+
+class _Forget(Protocol):
+    async def __call__(self, *, limit: int) -> int: ...
+
+
+async def _in_batches(forget: _Forget, limit: int) -> int:
+    """Calls it as long as it finds as many as it may delete; returns how many it found."""
+    total = 0
+    while True:
+        total += (found := await forget(limit=limit))
+        if found < limit:
+            return total
 
 
 class ArchiveLoop:
@@ -61,7 +76,7 @@ class ArchiveLoop:
         await self._make_partitions(now)
         dropped = await self._drop(now)
         before = self._retention.leaves_before(now, lookback=await self._archive.lookback())
-        keep_from = day_of(now - self._retention.jobs).begins
+        keep_from = add_duration(now, -self._retention.jobs)
         archive, limit = self._archive, self._batch
         moved = await self._move(
             lambda behind: archive.ended_jobs(before, behind=behind, limit=limit),
@@ -73,29 +88,50 @@ class ArchiveLoop:
             lambda ended: archive.move_runs(ended, keep_from=keep_from),
             keep_from,
         )
+        await self._forget(now)
         if moved or dropped:
             log.info("retention.passed", moved=moved, dropped=dropped)
         return moved
 
+    async def _forget(self, now: datetime) -> None:
+        """Deletes the rows of deleted schedules and the entries of the audit whose time is over."""
+        archive, limit = self._archive, self._batch
+        schedules = await _in_batches(partial(archive.forget_schedules, self._retention.forgets_before(now)), limit)
+        # at most once an hour or a day: each time there is an entry about it
+        before = part_of(add_duration(now, -self._retention.audit), self._retention.audit).begins
+        entries = await _in_batches(partial(archive.forget_audit, before, now=now), limit)
+        if schedules or entries:
+            log.info("retention.forgot", schedules=schedules, audit_entries=entries)
+
     async def _make_partitions(self, now: datetime) -> None:
         """Makes the partitions of the next days, and those of rows written before their partition existed."""
+        kept = {
+            WORK: partial(part_of, keep=self._retention.jobs),
+            TASKS: partial(part_of, keep=await self._keep_of_tasks()),
+            AUDIT: partial(part_of, keep=self._retention.audit, months=True),
+        }
         for table, at in await self._archive.early_rows():
-            await self._archive.make(table, month_of(at) if table == AUDIT else day_of(at))
-        day = day_of(now)
-        while day.begins <= now + AHEAD:
-            await self._archive.make(WORK, day)
-            await self._archive.make(TASKS, day)
-            day = day_of(day.ends)
-        await self._archive.make(AUDIT, month_of(now))
-        await self._archive.make(AUDIT, month_of(month_of(now).ends))
+            await self._archive.make(table, kept[table](at))
+        for table, of in kept.items():
+            part = of(now)
+            for _ in range(AHEAD + 1):
+                await self._archive.make(table, part)
+                part = of(part.ends)
+
+    async def _keep_of_tasks(self) -> timedelta:
+        return max(self._retention.jobs, await self._archive.dedupe())
 
     async def _drop(self, now: datetime) -> int:
-        dropped = 0
-        for table in (JOBS, RUNS, WORK):
-            dropped += await self._archive.drop(table, before=day_of(now - self._retention.jobs).begins)
-        tasks = max(self._retention.jobs, await self._archive.dedupe())
-        dropped += await self._archive.drop(TASKS, before=day_of(now - tasks).begins)
-        return dropped + await self._archive.drop(AUDIT, before=month_of(now - self._retention.audit).begins)
+        keep, dropped = self._retention, 0
+        for table, kept in (
+            (JOBS, keep.jobs),
+            (RUNS, keep.jobs),
+            (WORK, keep.jobs),
+            (TASKS, await self._keep_of_tasks()),
+            (AUDIT, keep.audit),
+        ):
+            dropped += await self._archive.drop(table, before=add_duration(now, -kept))
+        return dropped
 
     async def _move(self, pick: _Pick, move: _Move, keep_from: datetime) -> int:
         moved, behind = 0, None
@@ -103,7 +139,7 @@ class ArchiveLoop:
             ended = await pick(behind)
             if ended.last is None:
                 return moved
-            for part in {day_of(at) for at in ended.done_at.values() if at >= keep_from}:
+            for part in {part_of(at, self._retention.jobs) for at in ended.done_at.values() if at >= keep_from}:
                 await self._archive.make(JOBS, part)
                 await self._archive.make(RUNS, part)
             moved += await move(ended)

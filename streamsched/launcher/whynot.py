@@ -11,9 +11,9 @@ from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobState
 from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.time.instants import clock
+from streamsched.ports.reports import UnreadDeletion
 from streamsched.store.catalog.records import ScheduleStatus
-from streamsched.store.jobs.job_record import JobRecord
-from streamsched.store.jobs.jobs import ScheduleSpan
+from streamsched.store.jobs.jobs import SatisfiedJob, ScheduleSpan
 
 _OFF: Final = frozenset({"disabled", "paused"})
 #: Most pauses named in a summary; `lines` has all.
@@ -37,7 +37,7 @@ class WhyNot:
     """The answer.
 
     Attributes:
-        lines: changes of the schedule and its jobs in the span, oldest first.
+        lines: changes of the schedule and its jobs in the span, oldest first: the newest, as many as were asked for.
         events: how often each verdict was given to events for it, of all time, and when last.
         progress: its accumulation now, `domain.fold.explain` as JSON; None before the first event.
     """
@@ -49,12 +49,15 @@ class WhyNot:
     progress: Mapping[str, Any] | None
 
 
-def explain_no_run(status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, until: datetime) -> WhyNot:
-    """Explains why the schedule started no run between `since` and `until` (UTC)."""
+def explain_no_run(
+    status: ScheduleStatus, span: ScheduleSpan, *, since: datetime, until: datetime, limit: int = 100
+) -> WhyNot:
+    """Explains why the schedule started no run between `since` and `until` (UTC), in at most `limit` lines."""
     changes = span.changes
     summary = _summary(status, changes, span.jobs, since=since, until=until)
     interrupted = "" if " all the time" in summary else _describe_interruption(changes, since=since, until=until)
     skipped = _describe_skipped_ticks([each for each in changes if since <= each.at <= until])
+    deleted = _describe_deletions(span.deletions)
     lines = [
         WhyNotLine(each.at, f"{each.action}{f': {each.reason}' if each.reason else ''}")
         for each in changes
@@ -63,8 +66,8 @@ def explain_no_run(status: ScheduleStatus, span: ScheduleSpan, *, since: datetim
     lines += [WhyNotLine(job.satisfied_at, f"satisfied; {_outcome(job)}", job.id) for job in span.jobs]
     return WhyNot(
         schedule=str(status.record.definition.ref),
-        summary="; ".join(filter(None, (summary, interrupted, skipped))),
-        lines=tuple(sorted(lines, key=lambda line: line.at)),
+        summary="; ".join(filter(None, (summary, interrupted, skipped, deleted))),
+        lines=tuple(sorted(lines, key=lambda line: line.at)[-limit:]),
         events=tuple(
             f"{each.total} {' '.join(filter(None, (each.verdict, each.late)))}, the last at {clock(each.last_at)}"
             for each in span.verdict_counts
@@ -101,6 +104,16 @@ def _describe_skipped_ticks(changes: Sequence[HistoryEntry]) -> str:
     return f"{last}, and {more} before that" if more else last
 
 
+def _describe_deletions(found: Sequence[UnreadDeletion]) -> str:
+    """That events may be missing which nobody has read; empty when none were deleted."""
+    if not found:
+        return ""
+    more = f" and {len(found) - 1} more times" if len(found) > 1 else ""
+    return (
+        f"records were deleted from the log before they were read: {found[0].text}, seen at {clock(found[0].at)}{more}"
+    )
+
+
 def _last_suspension(off: HistoryEntry | None, found: HistoryEntry | None) -> HistoryEntry | None:
     """The change that disabled or paused it, after a further one: an update of a paused schedule leaves it paused."""
     return found if found is None or off is None or found.action in _OFF else off
@@ -126,7 +139,7 @@ def _instant(value: datetime | str) -> datetime:
 def _summary(
     status: ScheduleStatus,
     changes: Sequence[HistoryEntry],
-    jobs: Sequence[JobRecord],
+    jobs: Sequence[SatisfiedJob],
     *,
     since: datetime,
     until: datetime,
@@ -161,8 +174,8 @@ def _if_suspending(change: HistoryEntry) -> HistoryEntry | None:
     return change if enabled is False or change.action in _OFF else None
 
 
-def _outcome(job: JobRecord) -> str:
-    match job.state:
+def _outcome(job: SatisfiedJob) -> str:
+    match JobState(job.state):
         case JobState.PENDING_CONSTRAINT:
             return f"waits: {job.reason}" if job.reason else "waits for its first check"
         case JobState.COALESCED:

@@ -8,6 +8,7 @@ names. All other topics are the same in every generation.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from streamsched.codec.records import layout as layout_codec
 from streamsched.domain.errors import ConfigurationError, NotFoundError
@@ -15,8 +16,19 @@ from streamsched.domain.signals.layout import Layout
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import newest
 from streamsched.log.topics import APP_ID, KEYED, LAYOUT, LAYOUT_KEY
-from streamsched.ports.broker import Broker, Capabilities, Chunk, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.broker import (
+    NOTHING_UNREAD,
+    Broker,
+    Capabilities,
+    Chunk,
+    Outgoing,
+    Reader,
+    TopicPartition,
+    TopicSpec,
+    Writer,
+)
 from streamsched.ports.clock import Clock
+from streamsched.ports.topic_settings import TopicSettings
 
 
 async def open_log(url: str, *, shards: int) -> tuple[Broker, Layout]:
@@ -75,12 +87,7 @@ class Generation:
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
         named = self._named
-        await self._broker.create_topics(
-            [
-                TopicSpec(named.get(spec.name, spec.name), spec.partitions, spec.cleanup, spec.retention)
-                for spec in specs
-            ]
-        )
+        await self._broker.create_topics([replace(spec, name=named.get(spec.name, spec.name)) for spec in specs])
 
     async def append(self, records: Sequence[Outgoing]) -> None:
         await self._broker.append(self._outgoing(records))
@@ -103,8 +110,13 @@ class Generation:
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
         await self._broker.report(name, {self._at(at): position for at, position in positions.items()})
 
-    async def maintain(self) -> None:
-        await self._broker.maintain()
+    async def topic_fault(self, topic: str) -> str:
+        """See `ports.topic_settings.TopicSettings`; of a log without settings nothing is wrong."""
+        broker = self._broker
+        return await broker.topic_fault(self._named.get(topic, topic)) if isinstance(broker, TopicSettings) else ""
+
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
+        await self._broker.maintain({self._at(at): position for at, position in unread.items()})
 
     async def close(self) -> None:
         await self._broker.close()
@@ -132,8 +144,8 @@ class _Reader:
         plain = self._plain
         chunks = await self._reader.read(max_records=max_records, timeout=timeout)
         return [
-            Chunk(plain.get(topic, topic), partition, records, next_position)
-            for topic, partition, records, next_position in chunks
+            Chunk(plain.get(topic, topic), partition, records, next_position, deleted)
+            for topic, partition, records, next_position, deleted in chunks
         ]
 
     def seek(self, partition: TopicPartition, position: int) -> None:

@@ -90,6 +90,11 @@ class TopicIntake(Generic[Row]):
             if self._reader is None:
                 self._reader = await self._open()
             chunks = await self._reader.read(max_records=self._max_records, timeout=timeout)
+            for chunk in chunks:
+                if chunk.deleted and self._positions[chunk.partition]:
+                    first = self._positions[chunk.partition]
+                    at = f"{self._topic}/{chunk.partition}"
+                    log.error("intake.unread_deleted", records=f"{chunk.deleted} of {at}, from {first}")
             return await self._take(self._reader, chunks) if chunks else 0
         except BaseException:
             await self.close()  # whether rows were stored is unknown: restart from the stored positions

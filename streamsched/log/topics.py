@@ -43,24 +43,32 @@ CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG
 #: Topics whose partitions are homes.
 KEYED: Final = (SIGNALS, *CHANGELOGS)
 
+_HOUR: Final = timedelta(hours=1)
+_DAY: Final = timedelta(days=1)
 #: All topics but those of later generations.
 ALL_TOPICS: Final = (*PUBLIC, LAUNCH, WAKEUPS, LATE, VERDICTS, DEAD_LETTER, *KEYED, RELAY_POSITION, LAYOUT)
 
 
-def topic_specs(shards: int, retention: timedelta, *, unkeyed_partitions: int | None = None) -> tuple[TopicSpec, ...]:
-    """All topics of an installation with `shards` shards; topics cleaned by age keep records for `retention`.
+def topic_specs(
+    shards: int, retention: timedelta, *, horizon: timedelta = _DAY, unkeyed_partitions: int | None = None
+) -> tuple[TopicSpec, ...]:
+    """All topics of an installation with `shards` shards. Topics cleaned by age keep records for `retention`;
+    changelogs keep tombstones as long as ids of events are known (`horizon`), from an hour to a day.
 
     `unkeyed_partitions`: partitions of the topics that are not keyed by homes; by default the number of shards.
     """
     names = (*PUBLIC, LAUNCH, WAKEUPS, LATE, VERDICTS, DEAD_LETTER)
     kept = tuple(TopicSpec(name, unkeyed_partitions or shards, Cleanup.DELETE, retention) for name in names)
     single = tuple(TopicSpec(name, 1, Cleanup.COMPACT) for name in (RELAY_POSITION, LAYOUT))
-    return (*kept, *keyed_specs(shards, retention), *single)
+    return (*kept, *keyed_specs(shards, retention, horizon=horizon), *single)
 
 
-def keyed_specs(shards: int, retention: timedelta) -> tuple[TopicSpec, ...]:
-    """The topics whose partitions are homes."""
-    compacted = tuple(TopicSpec(name, shards, Cleanup.COMPACT) for name in CHANGELOGS)
+def keyed_specs(shards: int, retention: timedelta, *, horizon: timedelta = _DAY) -> tuple[TopicSpec, ...]:
+    """The topics whose partitions are homes. Most tombstones of a changelog are of ids beyond the horizon: kept for
+    longer, they would outnumber what there is, and every start reads them.
+    """
+    kept = min(max(horizon, _HOUR), _DAY)
+    compacted = tuple(TopicSpec(name, shards, Cleanup.COMPACT, tombstones=kept) for name in CHANGELOGS)
     return (TopicSpec(SIGNALS, shards, Cleanup.DELETE, retention), *compacted)
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final, NamedTuple, Protocol
 
 from streamsched.ports.clock import Clock
@@ -34,12 +35,19 @@ class Cleanup(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicSpec:
-    """The shape of a topic. `retention` None keeps everything. A compacted topic has none; its records have keys."""
+    """The shape of a topic.
+
+    Attributes:
+        retention: None keeps everything. A compacted topic has none; its records have keys.
+        tombstones: how long a compacted topic keeps a tombstone after the pass that removed what it deletes: longer
+            than reading the topic from beginning to end takes.
+    """
 
     name: str
     partitions: int
     cleanup: Cleanup = Cleanup.DELETE
     retention: timedelta | None = None
+    tombstones: timedelta = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +89,11 @@ class Outgoing(NamedTuple):
     value: bytes | None
 
 
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+#: The last time of a record, in milliseconds.
+LATEST_MS: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
+
+
 class Record(NamedTuple):
     """A record as read.
 
@@ -94,17 +107,32 @@ class Record(NamedTuple):
     time_ms: int
     traceparent: bytes | None = None
 
+    @property
+    def at(self) -> datetime:
+        """When the log appended it (UTC); of a record that is not stamped the first or last instant there is."""
+        return _EPOCH + timedelta(milliseconds=max(0, min(self.time_ms, LATEST_MS)))
+
+    @property
+    def is_stamped(self) -> bool:
+        """Whether its time is one: not before 1970, nor in microseconds, which is after the year 9999."""
+        return 0 <= self.time_ms < LATEST_MS
+
 
 class Chunk(NamedTuple):
     """Consecutive records of one partition, and the position after them (≥ last offset + 1).
 
     Without records there are only gaps (markers, deleted records) before `next_position`.
+
+    Attributes:
+        deleted: so many positions from that of the reader on are not in the log any more. Of a topic that is cleaned by
+            age: their records were deleted before they were read.
     """
 
     topic: str
     partition: int
     records: Sequence[Record]
     next_position: int
+    deleted: int = 0
 
     @property
     def at(self) -> TopicPartition:
@@ -170,6 +198,10 @@ class Writer(Protocol):
         stays.
         """
         ...
+
+
+#: No reader is behind.
+NOTHING_UNREAD: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
 
 class Broker(Protocol):
@@ -245,8 +277,10 @@ class Broker(Protocol):
         """
         ...
 
-    async def maintain(self) -> None:
-        """One pass of compaction and retention. Idempotent; several processes may call it at a time.
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
+        """One pass of compaction and retention. Idempotent; several processes may call it at a time. Records of these
+        partitions at and after their position in `unread` are kept, however old; a log that cleans by itself, as Kafka
+        does, deletes them all the same (`Chunk.deleted`).
 
         In a compacted topic the newest record of each key stays, in order and at its offset. A tombstone stays long
         enough for readers of the records it deletes to read it too.

@@ -4,12 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from datetime import datetime
+from typing import Final, NamedTuple, Protocol
 
 from streamsched.ports.broker import TopicPartition
 
 #: Seconds between two reports of a worker.
 REPORT_EVERY_S: Final = 2.0
+
+
+class UnreadDeletion(NamedTuple):
+    """Records that were deleted from the log before their shard read them: from offset `first` up to, but without,
+    `next`, found at that time (UTC).
+    """
+
+    at: datetime
+    topic: str
+    partition: int
+    first: int
+    next: int
+
+    @property
+    def text(self) -> str:
+        """As a part of a sentence."""
+        return f"{self.next - self.first} of {self.topic}/{self.partition}, from {self.first} up to {self.next - 1}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +44,7 @@ class ShardReport:
         halted: schedules in error.
         positions: where its next turn starts.
         silent_s: seconds since its last step was done, an empty read included.
+        deleted: what was deleted unread, the newest last; those of former processes stay stored while there are none.
     """
 
     shard: int
@@ -39,6 +58,7 @@ class ShardReport:
     halted: int
     positions: Mapping[TopicPartition, int]
     silent_s: float = 0.0
+    deleted: Sequence[UnreadDeletion] = ()
 
 
 class ReportStore(Protocol):

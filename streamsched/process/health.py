@@ -113,6 +113,7 @@ class ProcessHealth:
         replace("shard_schedules_in_error", [(label, each.halted) for label, each in by_shard])
         replace("shard_keys_lost", [(label, each.lost_keys) for label, each in by_shard])
         replace("shard_events_refused", [(label, each.refused) for label, each in by_shard])
+        replace("shard_unread_deleted", [(label, each.unread_deleted) for label, each in by_shard])
         replace("shard_recovery_seconds", [(label, each.recovery_s) for label, each in by_shard])
 
     def _shards(self) -> Mapping[str, str | None]:

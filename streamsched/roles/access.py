@@ -14,7 +14,7 @@ from streamsched.config import Settings
 from streamsched.domain.access.claims import ClaimRules
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.store.access.tokens import TokenStore
-from streamsched.store.connections import Pool, temporary_pool
+from streamsched.store.connections import Pool, check_sessions, temporary_pool
 from streamsched.wire.access import NEW_TOKEN, created_token_view
 
 if TYPE_CHECKING:  # cryptography, only when it is used
@@ -63,6 +63,7 @@ async def create_token_directly(database_url: str, body: dict[str, Any], *, by: 
         InvalidError, ConflictError: as the route.
     """
     clock = SystemClock()
+    await check_sessions(database_url)
     async with temporary_pool(database_url) as pool:
         record, text = await create_token(TokenStore(pool), clock, NEW_TOKEN.read(body), by=by)
         return orjson.loads(encoded(created_token_view(record, text, clock.now())))

@@ -91,7 +91,12 @@ def api_services(services: Services) -> ApiServices:
     """What the routes use."""
     settings, clock, pool, broker = services.settings, services.clock, services.pool, services.broker
     notifier, layout, metrics = services.notifier, services.layout, services.health.metrics
-    specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
+    specs = topic_specs(
+        layout.shards,
+        settings.keep.log,
+        horizon=settings.worker.dedupe_horizon,
+        unkeyed_partitions=layout.unkeyed_partitions,
+    )
     gauges, traces, quotas = Gauges(pool), EventTraces(pool, broker), QuotaStore(pool)
     reader, outbox, grants = CatalogReader(pool), PostgresOutbox(pool), NamespaceGrantStore(pool)
     entries, (callers, login) = AuditStore(pool), open_authentication(pool, clock, settings)

@@ -97,6 +97,7 @@ from streamsched.store.runs.run_commits import RunCommitStore
 from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.leases import PostgresTaskLeases
+from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.tasks.delivery import DeliveryStore
 from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import READS, TaskPartitions
@@ -217,9 +218,9 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
                 "tick-review": TickReview(PostgresTimers(pool), clock, judgement=judgement).run,
                 "node-retention": NodeRetention(NodeStore(pool), clock, keep=keep.nodes).run,
                 "retention": lambda: ArchiveLoop(
-                    Archive(pool), Retention(jobs=keep.jobs, audit=keep.audit), clock
+                    Archive(pool), Retention(jobs=keep.jobs, audit=keep.audit, log=keep.log), clock
                 ).run(),
-                "log-cleaning": LogMaintenance(broker, clock).run,
+                "log-cleaning": LogMaintenance(broker, clock, PostgresReportStore(pool).positions).run,
                 "bundles": lambda: run_forever(
                     partial(_remove_bundles, bundles, clock), called="bundles", ending_by=clock
                 ),

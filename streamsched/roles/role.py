@@ -19,7 +19,7 @@ from streamsched.roles.dapr_endpoint import dapr_loops
 from streamsched.roles.launcher import launcher_loops
 from streamsched.roles.services import clock_loops, health_served, open_services
 from streamsched.roles.worker import worker_loops
-from streamsched.store.connections import require_sessions, temporary_pool
+from streamsched.store.connections import check_sessions
 from streamsched.telemetry.logs import configure_logs
 
 log = structlog.get_logger()
@@ -83,10 +83,5 @@ def run_migrations(environ: Mapping[str, str]) -> None:
 
     settings = Settings.from_env(environ)
     configure_logs(level=settings.log.level, style=settings.log.format)
-    asyncio.run(_check_sessions(settings.database_url))
+    asyncio.run(check_sessions(settings.database_url))
     migrate(settings.database_url)
-
-
-async def _check_sessions(database_url: str) -> None:
-    async with temporary_pool(database_url, max_size=2) as pool:
-        await require_sessions(pool)

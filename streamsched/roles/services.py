@@ -37,7 +37,7 @@ from streamsched.process.health import ProcessHealth
 from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, supervise, wait_until_available
-from streamsched.store.connections import Pool, open_pool, require_sessions
+from streamsched.store.connections import Pool, check_sessions, open_pool, require_sessions
 from streamsched.store.dapr.jobs import DaprJobStore
 from streamsched.store.expected_time import ExpectedTime
 from streamsched.store.jobs.spans import SpanStore
@@ -120,7 +120,8 @@ async def open_services(
     `clock`: what it goes by instead of PostgreSQL's clock; `own`: the clock of this machine.
 
     Raises:
-        ConfigurationError: the topics exist with another number of shards, or a URL is wrong.
+        ConfigurationError: the topics exist with another number of shards, or a URL is wrong or that of a pooler
+            without sessions.
     """
     host = socket.gethostname()
     async with AsyncExitStack() as stack:
@@ -131,13 +132,20 @@ async def open_services(
         measured = await open_clock(pool, identity.id, own) if clock is None else None
         notifier = PostgresNotifier(settings.database_url)
         stack.push_async_callback(notifier.close)
+        if settings.broker_url != settings.database_url and settings.broker_url.startswith("postgres"):
+            await wait_until_available("log", lambda: check_sessions(settings.broker_url))
         open_theirs = partial(open_log, settings.broker_url, shards=settings.shards)
         broker, layout = await wait_until_available("log", open_theirs)
         stack.push_async_callback(broker.close)
         if measured is not None:
             health.attach_clock(measured)
             broker.keep_time(measured)
-        specs = topic_specs(layout.shards, settings.keep.log, unkeyed_partitions=layout.unkeyed_partitions)
+        specs = topic_specs(
+            layout.shards,
+            settings.keep.log,
+            horizon=settings.worker.dedupe_horizon,
+            unkeyed_partitions=layout.unkeyed_partitions,
+        )
         await wait_until_available("log", lambda: broker.create_topics(specs))
         health.require("database", Gauges(pool).answers)
         health.require("log", lambda: broker.ends([TopicPartition(LAUNCH, 0)]))

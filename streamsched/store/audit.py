@@ -1,5 +1,5 @@
-"""The audit: append-only, its rows form a chain (ADR 30). Triggers refuse changes and removals of its rows and of its
-head.
+"""The audit: append-only, its rows form a chain (ADR 30). Triggers refuse changes of its rows and of its head, and
+removals but of entries that were kept for their time, which an entry says.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from streamsched.domain.access.audit import AuditEntry, AuditHead
+from streamsched.domain.access.audit import FORGET, AuditEntry, AuditHead
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.limits import MOST
 from streamsched.store.connections import Connection, Pool, translate_errors
@@ -16,9 +16,14 @@ from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("audit")
 _HEAD: Final = Select(_SQL["head"], AuditHead)
+_START: Final = Select(_SQL["start"], AuditHead)
+_OLDEST: Final = Select(_SQL["oldest"], AuditHead)
 _NEWEST: Final = Select(_SQL["newest"], AuditEntry)
 _NEWEST_OF_CALLER: Final = Select(_SQL["newest_of_caller"], AuditEntry)
 _FOLLOWING: Final = Select(_SQL["following"], AuditEntry)
+
+#: Who removes entries that were kept for their time.
+_RETENTION: Final = "streamsched:retention"
 
 
 class AuditStore:
@@ -47,6 +52,11 @@ class AuditStore:
         """The last entry that was appended, which is kept beside the entries; None: it was removed."""
         with translate_errors():
             return await _HEAD.fetchrow(self._pool)
+
+    async def start(self) -> AuditHead | None:
+        """The entry before the first that is kept; number 0: all are. None: the record of it was removed."""
+        with translate_errors():
+            return await _START.fetchrow(self._pool)
 
     async def list_after(self, number: int, *, limit: int) -> Sequence[AuditEntry]:
         """Entries behind this number, oldest first."""
@@ -77,3 +87,23 @@ async def append(
     ).with_hash()
     await connection.execute(_SQL["append"], *entry)
     return entry
+
+
+async def forget(connection: Connection, before: datetime, *, limit: int, now: datetime) -> int:
+    """Deletes the oldest entries that are older than `before`, at most `limit`, in the transaction of the connection,
+    after an entry that says so, with the number of the last of them (`upto`). Returns how many.
+
+    The chain stays checkable: it begins with the hash of the last entry that is gone, which `audit_start` keeps.
+
+    Raises:
+        UnavailableError: the record of the last entry was removed.
+    """
+    await connection.execute(_SQL["lock"])
+    last, start = await _OLDEST.fetchrow(connection, before, limit), await _START.fetchrow(connection)
+    if last is None or start is None:
+        return 0
+    detail = {"upto": last.number, "before": before.isoformat()}
+    await append(connection, caller=_RETENTION, action=FORGET, target="/v1/audit", detail=detail, now=now)
+    await connection.execute(_SQL["move_start"], *last)
+    await connection.execute(_SQL["forget"], last.number)
+    return last.number - start.number

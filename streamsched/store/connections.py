@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final, ParamSpec, TypeVar
@@ -37,6 +37,12 @@ _OLD_SCHEMA = (asyncpg.UndefinedTableError, asyncpg.UndefinedColumnError)
 _UNWRITABLE = (
     asyncpg.DataError,  # all of class 22, and a value that asyncpg cannot encode
     asyncpg.ProgramLimitExceededError,  # a key larger than an index accepts, for example
+)
+#: Errors of a connection whose session is another one than before.
+_LOST_SESSION: Final = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
+SESSIONLESS: Final = (
+    "the address of the database is a pooler that gives each transaction another session, so locks and notifications "
+    "would be lost: use its session mode (PgBouncer: pool_mode = session) or PostgreSQL's own address"
 )
 _MISCONFIGURED = (
     asyncpg.InvalidCatalogNameError,
@@ -116,18 +122,20 @@ async def require_sessions(pool: Pool) -> None:
             transaction.
         UnavailableError: the server cannot be reached.
     """
-    lost = asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError
-    with translate_errors(), suppress(*lost):
+    with translate_errors():
         async with pool.acquire() as one, pool.acquire() as other:
             before = await one.fetchval("SELECT pg_backend_pid()")
             async with other.transaction():
                 await other.execute("SELECT")
                 if await one.fetchval("SELECT pg_backend_pid()") == before:
                     return
-    raise ConfigurationError(
-        "the address of the database is a pooler that gives each transaction another session, so locks and "
-        "notifications would be lost: use its session mode (PgBouncer: pool_mode = session) or PostgreSQL's own address"
-    )
+    raise ConfigurationError(SESSIONLESS)
+
+
+async def check_sessions(url: str) -> None:
+    """`require_sessions` of the server at this address."""
+    async with temporary_pool(url, max_size=2) as pool:
+        await require_sessions(pool)
 
 
 def connector(dsn: str, **settings: str) -> FirstHost:
@@ -178,7 +186,8 @@ def translate_errors() -> Iterator[None]:
     Raises:
         UnavailableError: the server is unreachable, out of resources or read-only, or ended this transaction because
             of a deadlock, a serialization failure or a timeout; a retry may help.
-        ConfigurationError: database, user or schema are not what this release needs.
+        ConfigurationError: database, user or schema are not what this release needs, or the address is that of a pooler
+            whose connections change their session.
         ConflictError: a unique constraint refused a row.
         DecodeError: a value cannot be stored: a text with a NUL, a number or a key that is too large.
     """
@@ -188,6 +197,8 @@ def translate_errors() -> Iterator[None]:
         raise UnavailableError(f"PostgreSQL: {exc or type(exc).__name__}") from exc
     except _MISCONFIGURED as exc:
         raise ConfigurationError(f"PostgreSQL: {exc}") from exc
+    except _LOST_SESSION as exc:
+        raise ConfigurationError(SESSIONLESS) from exc
     except _OLD_SCHEMA as exc:
         raise ConfigurationError(f"PostgreSQL: {exc}; `streamsched migrate` brings the schema up to date") from exc
     except _UNWRITABLE as exc:

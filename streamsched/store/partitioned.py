@@ -1,4 +1,4 @@
-"""The tables that are partitioned by day."""
+"""The tables that are partitioned by time (`domain.decisions.retention.part_of`)."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/archive")
 
-#: Tables partitioned by day: ended jobs and runs, and the decisions about them.
+#: Ended jobs and runs, and the decisions about them.
 JOBS: Final = "jobs_history"
 RUNS: Final = "runs_history"
 WORK: Final = "work_decisions"
-#: Ended tasks, by day; rows come before their partition is made.
+#: Ended tasks; rows come before their partition is made.
 TASKS: Final = "tasks_history"
-#: Partitioned by month: the changes of everything else.
+#: The changes of everything else, when they are kept long by month.
 AUDIT: Final = "audit_decisions"
 _TABLES: Final = (JOBS, RUNS, WORK, TASKS, AUDIT, "verdicts")
 

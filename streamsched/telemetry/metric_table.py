@@ -185,6 +185,13 @@ _SHARDS: Final = (
         "Does an event open too many keys?",
     ),
     Metric(
+        "shard_unread_deleted",
+        _G,
+        ("shard",),
+        "Records that were deleted from the log before the shard read them, since its process started",
+        "Is the log's retention shorter than workers were away?",
+    ),
+    Metric(
         "shard_recovery_seconds",
         _G,
         ("shard",),

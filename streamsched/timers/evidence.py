@@ -123,7 +123,9 @@ class CompletionIntake:
 
 def _evidence(record: Record) -> Evidence | None:
     """The commit in a record; None: it has none. What cannot be read is a dead letter of the workers."""
-    at = datetime.fromtimestamp(record.time_ms / 1000, UTC)
+    if not record.is_stamped:
+        return None
+    at = record.at
     try:
         event = event_codec.decode(
             record.value or b"", fallback_id=f"{LOG_ID}{record.time_ms}/{record.offset}", fallback_time=at

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 import structlog
@@ -106,4 +106,4 @@ async def _all(fire: Callable[[], Awaitable[int]]) -> int:
 
 
 def _request(record: Record) -> WakeUpRequest:
-    return WakeUpRequest(wakeup.decode(record.value or b""), datetime.fromtimestamp(record.time_ms / 1000, UTC))
+    return WakeUpRequest(wakeup.decode(record.value or b""), record.at)

@@ -9,11 +9,16 @@ from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from aiokafka import TopicPartition as KafkaPartition
+from aiokafka.admin import AIOKafkaAdminClient, RecordsToDelete
 from streamsched_brokers.kafka.driver import KafkaBroker, open_broker
 
+from streamsched.admin.topics import check_topics
 from streamsched.domain.errors import ConfigurationError, NotFoundError, TooLargeError, UnavailableError
+from streamsched.log.generation import of_generation
 from streamsched.log.records import records
-from streamsched.ports.broker import Broker, Cleanup, Outgoing, TopicPartition, TopicSpec
+from streamsched.log.topics import SEEN_CHANGELOG, keyed_specs
+from streamsched.ports.broker import Broker, Chunk, Cleanup, Outgoing, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract.harness import fresh_name
 from tests.topic_settings import change, reported, settings_of
 
@@ -72,6 +77,12 @@ async def test_topics_are_made_as_specified(broker: KafkaBroker) -> None:
     assert {each["message.timestamp.type"] for each in (kept, table, everything)} == {"LogAppendTime"}
 
 
+async def test_tombstones_of_a_changelog_stay_as_long_as_ids_are_known(broker: KafkaBroker) -> None:
+    for horizon, stay in (timedelta(minutes=10), "3600000"), (timedelta(hours=5), "18000000"):
+        await broker.create_topics(keyed_specs(1, timedelta(days=7), horizon=horizon))
+        await reported(broker, SEEN_CHANGELOG, {"delete.retention.ms": stay})
+
+
 async def test_what_may_change_is_changed_and_the_rest_is_left_alone(broker: KafkaBroker) -> None:
     spec = TopicSpec("topic", 1, retention=timedelta(days=2))
     await broker.create_topics([spec])
@@ -82,6 +93,19 @@ async def test_what_may_change_is_changed_and_the_rest_is_left_alone(broker: Kaf
 
     assert int(now["max.message.bytes"]) > broker._link.address.max_record_bytes
     assert now["segment.ms"] == "123456"
+
+
+async def test_a_topic_whose_producers_stamp_records_is_reported(broker: KafkaBroker) -> None:
+    """Lateness and repeats go by the log's time: one record of the year 9999 would have all ids forgotten."""
+    spec = TopicSpec("topic", 1)
+    await broker.create_topics([spec])
+    assert [each.wrong for each in await check_topics(broker, [spec])] == [""]
+    await change(broker, "topic", {"message.timestamp.type": "CreateTime"})
+    await reported(broker, "topic", {"message.timestamp.type": "CreateTime"})
+
+    (report,) = await check_topics(of_generation(broker, 2), [spec])
+
+    assert report.wrong.startswith("has message.timestamp.type=CreateTime and must have LogAppendTime")
 
 
 async def test_another_number_of_copies_is_refused_where_one_was_asked_for(kafka_log: str, broker: KafkaBroker) -> None:
@@ -174,3 +198,26 @@ async def test_an_append_that_its_topic_is_too_small_for_is_refused_alone(broker
     assert [getattr(outcome, "limit", outcome) for outcome in outcomes] == [2000, None, 2000, None, None]
     assert set(await values(broker, at)) == {b"x" * 5000}
     assert [value for value in await values(broker, small) if value and not value.startswith(b"?")] == [b"fits"]
+
+
+async def test_a_reader_is_told_what_kafka_deleted_before_it_came(kafka: str, broker: KafkaBroker) -> None:
+    """Retention of Kafka knows no positions of ours: 400 events vanished without a word."""
+    await broker.create_topics([TopicSpec("topic", 1)])
+    at = TopicPartition("topic", 0)
+    await broker.append([Outgoing(*at, None, b"%d" % n) for n in range(10)])
+    reader = await broker.reader({at: 2})
+    name = broker._link.address.real_name("topic")
+    admin = AIOKafkaAdminClient(bootstrap_servers=kafka.removeprefix("kafka://").rstrip("/"))
+    await admin.start()
+    try:
+        await admin.delete_records({KafkaPartition(name, 0): RecordsToDelete(before_offset=7)})
+    finally:
+        await admin.close()
+
+    chunks: list[Chunk] = []
+    while not chunks or chunks[-1].next_position < 10:
+        chunks += await reader.read(max_records=100, timeout=5)
+
+    assert sum(chunk.deleted for chunk in chunks) == 5
+    assert [record.offset for chunk in chunks for record in chunk.records] == [7, 8, 9]
+    await reader.close()

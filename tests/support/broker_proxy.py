@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from streamsched.ports.broker import Broker, Capabilities, Outgoing, Reader, TopicPartition, TopicSpec, Writer
+from streamsched.ports.broker import (
+    NOTHING_UNREAD,
+    Broker,
+    Capabilities,
+    Outgoing,
+    Reader,
+    TopicPartition,
+    TopicSpec,
+    Writer,
+)
 from streamsched.ports.clock import Clock
 
 
@@ -42,8 +51,8 @@ class BrokerThrough:
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
         await self.inner.report(name, positions)
 
-    async def maintain(self) -> None:
-        await self.inner.maintain()
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
+        await self.inner.maintain(unread)
 
     async def close(self) -> None:
         await self.inner.close()

@@ -4,7 +4,7 @@ WITH tables AS (
         pg_get_expr(c.relpartbound, c.oid) AS bound
     FROM pg_class c LEFT JOIN pg_inherits p ON p.inhrelid = c.oid
     WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p') AND c.relname <> 'alembic_version'
-        AND c.relname !~ '_\d{8}$'  -- parts that time made
+        AND c.relname !~ '_\d{8}(\d\d)?$'  -- parts that time made
 ), tails AS (
     SELECT oid, coalesce(' PARTITION BY ' || key, '') || coalesce(' WITH (' || array_to_string(options, ', ') || ')', '') || ';' AS tail
     FROM tables

@@ -22,6 +22,9 @@ log = structlog.get_logger()
 
 #: A changelog is read completely when its shard moves: small segments, compacted early, keep it short.
 _COMPACTED: Final = {"segment.bytes": str(32 << 20), "segment.ms": "3600000", "min.cleanable.dirty.ratio": "0.2"}
+#: Who sets the time of records, and that it is the log.
+_STAMPED: Final = "message.timestamp.type"
+_BY_LOG: Final = "LogAppendTime"
 _REPLICATION: Final = 3
 #: Attempts to find an unknown topic: brokers learn of a new topic at different times.
 _ATTEMPTS: Final = 3
@@ -93,6 +96,18 @@ class KafkaTopicCatalog:
             self._partitions[spec.name] = spec.partitions
         await link.follow(spec.name for spec in specs)
 
+    async def fault(self, topic: str) -> str:
+        """What is wrong with the settings of a topic; empty: nothing."""
+        await self.partitions(topic)
+        name = self._link.address.real_name(topic)
+        found = (await self._settings([name]))[name].get(_STAMPED)
+        if found == _BY_LOG:
+            return ""
+        return (
+            f"has {_STAMPED}={found} and must have {_BY_LOG}, since lateness and repeats go by the log's time: a start "
+            f"of any role sets it, or `kafka-configs.sh --alter --topic {name} --add-config {_STAMPED}={_BY_LOG}`"
+        )
+
     async def _copies(self) -> int:
         """The replication factor of a new topic: the URL's, else the larger of Kafka's default and three, if there are
         so many brokers.
@@ -139,18 +154,22 @@ def _settings(spec: TopicSpec, address: Address, copies: int) -> dict[str, str]:
     return {
         "cleanup.policy": str(spec.cleanup),
         "max.message.bytes": str(address.max_record_bytes + (1 << 20)),
-        "message.timestamp.type": "LogAppendTime",
+        _STAMPED: _BY_LOG,
         "min.insync.replicas": str(address.min_insync or max(1, copies - 1)),
-        "retention.ms": str(-1 if spec.retention is None else spec.retention // timedelta(milliseconds=1)),
-        **(_COMPACTED if spec.cleanup is Cleanup.COMPACT else {}),
+        "retention.ms": "-1" if spec.retention is None else _ms(spec.retention),
+        **({**_COMPACTED, "delete.retention.ms": _ms(spec.tombstones)} if spec.cleanup is Cleanup.COMPACT else {}),
         **address.topic,
     }
 
 
 def _managed(spec: TopicSpec, address: Address) -> set[str]:
     """The settings that are also set on existing topics."""
-    retention = {"retention.ms"} if spec.cleanup is Cleanup.DELETE else set[str]()
-    return {"max.message.bytes", "message.timestamp.type", *retention, *address.topic}
+    age = "retention.ms" if spec.cleanup is Cleanup.DELETE else "delete.retention.ms"
+    return {"max.message.bytes", _STAMPED, age, *address.topic}
+
+
+def _ms(duration: timedelta) -> str:
+    return str(duration // timedelta(milliseconds=1))
 
 
 def _compare(

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Final
 
 from streamsched.domain.events.topic_growth import TopicSize
-from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
+from streamsched.ports.broker import NOTHING_UNREAD, Capabilities, Outgoing, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.appender import KafkaAppender
@@ -78,6 +78,11 @@ class KafkaBroker:
         with translated():
             return await self._catalog.partitions(topic)
 
+    async def topic_fault(self, topic: str) -> str:
+        """See `ports.topic_settings.TopicSettings`."""
+        with translated():
+            return await self._catalog.fault(topic)
+
     async def topic_size(self, topic: str, *, sizes: bool) -> TopicSize:
         """See `ports.topic_sizes.TopicSizes`."""
         with translated():
@@ -103,7 +108,7 @@ class KafkaBroker:
         """Commits the positions as offsets of group `name`: `kafka-consumer-groups --describe` shows the lag."""
         await self._groups.commit(name, positions)
 
-    async def maintain(self) -> None:
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
         """Does nothing: Kafka cleans its logs itself, by the settings of their topics."""
 
     async def close(self) -> None:

@@ -51,6 +51,8 @@ class KafkaReader:
         #: larger than the limit only for the first partition with records.
         self._order = list(self._positions)
         self._kept: dict[TopicPartition, Fetched] = {}
+        #: Of what is kept: positions that Kafka has deleted.
+        self._deleted: dict[TopicPartition, int] = {}
         self._asked: dict[int, tuple[asyncio.Task[_Answer], frozenset[TopicPartition]]] = {}
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
@@ -76,6 +78,7 @@ class KafkaReader:
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._positions[partition] = max(0, position)
         self._kept.pop(partition, None)
+        self._deleted.pop(partition, None)
 
     async def close(self) -> None:
         self._closed(self)
@@ -142,7 +145,7 @@ class KafkaReader:
             else:
                 del self._kept[at]
             self._positions[at] = position
-            chunks.append(Chunk(at.topic, at.partition, taken, position))
+            chunks.append(Chunk(at.topic, at.partition, taken, position, self._deleted.pop(at, 0)))
         return chunks
 
     async def _fetch(self, node: int, positions: Mapping[TopicPartition, int], wait: float) -> _Answer:
@@ -180,6 +183,7 @@ class KafkaReader:
         """
         beginning = (await self._link.offsets([at], CommitPoint.BEGINNING))[at]
         if position < beginning:
+            self._deleted[at] = beginning - position
             return Fetched(position, (), beginning)
         end = (await self._link.offsets([at], CommitPoint.END, Isolation.UNCOMMITTED))[at]
         if position <= end:

@@ -43,5 +43,10 @@ class PostgresTopicCatalog:
                         f" wanted {spec.partitions} partitions, cleanup '{spec.cleanup}'"
                     )
                 await connection.execute(
-                    queries()["create_topic"], spec.name, spec.partitions, spec.cleanup, spec.retention
+                    queries()["create_topic"],
+                    spec.name,
+                    spec.partitions,
+                    spec.cleanup,
+                    spec.retention,
+                    spec.tombstones,
                 )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
 
 import asyncpg
 import structlog
 
+from streamsched.ports.broker import TopicPartition
 from streamsched_brokers.postgres.batches import BATCH_BYTES, BATCH_RECORDS
 from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.sql import queries
 
+#: After every offset.
+_END = (1 << 63) - 1
 #: The timeout of one pass: a changelog of millions of records takes long. A pass blocks no reader and no writer.
 PASS_SECONDS = 600.0
 
@@ -25,23 +28,20 @@ class Housekeeping:
     Attributes:
         least: a partition is compacted when it has at least so many records since the last pass, and at least as many
             as that pass kept: so each record is rewritten about once or twice, however large the changelog.
-        tombstone_grace: how long a tombstone is kept after the pass that removed the records it covers; longer than
-            reading a changelog from beginning to end takes.
     """
 
     least: int = 1000
-    tombstone_grace: timedelta = timedelta(days=1)
 
 
 async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping, time: LogTime) -> None:
     """Makes one pass over every partition of compacted topics that has enough new records."""
-    for topic_id, partition in await pool.fetch(queries()["compactable"], housekeeping.least):
+    for topic_id, partition, tombstones in await pool.fetch(queries()["compactable"], housekeeping.least):
         removed = await pool.fetchval(
             queries()["compact"],
             topic_id,
             partition,
             housekeeping.least,
-            housekeeping.tombstone_grace,
+            tombstones,
             BATCH_RECORDS,
             BATCH_BYTES,
             time.now_ms(),
@@ -50,8 +50,9 @@ async def compact(pool: asyncpg.Pool, housekeeping: Housekeeping, time: LogTime)
         log.debug("log.compacted", topic_id=topic_id, partition=partition, removed=removed)
 
 
-async def expire(pool: asyncpg.Pool, time: LogTime) -> None:
-    """Deletes batches older than their topic's retention."""
-    for topic_id, partition in await pool.fetch(queries()["expirable"]):
-        while removed := await pool.fetchval(queries()["expire"], topic_id, partition, time.now_ms()):
+async def expire(pool: asyncpg.Pool, time: LogTime, unread: Mapping[TopicPartition, int]) -> None:
+    """Deletes batches older than their topic's retention, but none at or after a position in `unread`."""
+    for topic_id, partition, topic in await pool.fetch(queries()["expirable"]):
+        until = unread.get(TopicPartition(topic, partition), _END)
+        while removed := await pool.fetchval(queries()["expire"], topic_id, partition, time.now_ms(), until):
             log.debug("log.expired", topic_id=topic_id, partition=partition, batches=removed)

@@ -14,7 +14,7 @@ from streamsched.process.first_host import FirstHost
 from streamsched_brokers.postgres.sql import queries, schema
 
 #: The version of `schema.sql`, stored as the schema's comment. Increase it in both places with every change there.
-VERSION = 3
+VERSION = 4
 #: That of release 0.1.0; earlier ones have records that no release reads.
 _OLDEST = 3
 
@@ -53,6 +53,8 @@ _MISCONFIGURED = (
     asyncpg.InvalidCatalogNameError,
     asyncpg.InsufficientPrivilegeError,
 )
+#: Errors of a connection whose session is another one than before.
+_LOST_SESSION = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError)
 
 
 @contextmanager
@@ -61,10 +63,16 @@ def translated() -> Iterator[None]:
 
     Raises:
         UnavailableError: PostgreSQL cannot be reached, closed the connection, or has no free resources.
-        ConfigurationError: PostgreSQL refuses this user, this database or this URL.
+        ConfigurationError: PostgreSQL refuses this user, this database or this URL, or it is that of a pooler whose
+            connections change their session.
     """
     try:
         yield
+    except _LOST_SESSION as exc:
+        raise ConfigurationError(
+            "the address of the log is a pooler that gives each transaction another session: use its session mode "
+            "(PgBouncer: pool_mode = session) or PostgreSQL's own address"
+        ) from exc
     except _MISCONFIGURED as exc:
         raise ConfigurationError(f"the log's PostgreSQL refuses this client: {exc}") from exc
     except _AWAY as exc:

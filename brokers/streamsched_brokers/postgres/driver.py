@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import asyncpg
 
 from streamsched.domain.errors import NotFoundError
-from streamsched.ports.broker import Capabilities, Outgoing, TopicPartition, TopicSpec
+from streamsched.ports.broker import NOTHING_UNREAD, Capabilities, Outgoing, TopicPartition, TopicSpec
 from streamsched.ports.clock import Clock
 from streamsched_brokers.postgres.appender import PostgresAppender
 from streamsched_brokers.postgres.batches import locate
@@ -94,9 +94,9 @@ class PostgresBroker:
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None:
         """Does nothing: PostgreSQL has no tools that show positions."""
 
-    async def maintain(self) -> None:
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
         with translated():
-            await expire(self._pool, self._time)
+            await expire(self._pool, self._time, unread)
             await compact(self._pool, self._housekeeping, self._time)
 
     async def close(self) -> None:

@@ -11,11 +11,12 @@ SELECT pg_advisory_xact_lock(hashtext('streamsched_log'))
 SELECT topic_id, name, partitions, cleanup, retention FROM streamsched_log.topic
 
 -- name: create_topic
--- Creates a topic with its empty partitions; an existing one keeps its partitions and cleanup, its retention is updated.
+-- Creates a topic with its empty partitions; an existing one keeps its partitions and cleanup, its times are updated.
 WITH made AS (
-    INSERT INTO streamsched_log.topic AS t (name, partitions, cleanup, retention) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (name) DO UPDATE SET retention = excluded.retention
-        WHERE t.cleanup = excluded.cleanup AND t.retention IS DISTINCT FROM excluded.retention
+    INSERT INTO streamsched_log.topic AS t (name, partitions, cleanup, retention, tombstones) VALUES ($1, $2, $3, $4, $5)
+    ON CONFLICT (name) DO UPDATE SET retention = excluded.retention, tombstones = excluded.tombstones
+        WHERE t.cleanup = excluded.cleanup
+            AND (t.retention, t.tombstones) IS DISTINCT FROM (excluded.retention, excluded.tombstones)
     RETURNING t.topic_id, t.partitions
 )
 INSERT INTO streamsched_log.partition (topic_id, partition)
@@ -78,7 +79,7 @@ RETURNING epoch
 
 -- name: compactable
 -- Partitions of compacted topics with enough new records since the last pass; see compact_v1.
-SELECT p.topic_id, p.partition
+SELECT p.topic_id, p.partition, t.tombstones
 FROM streamsched_log.topic t
 JOIN streamsched_log.partition p USING (topic_id)
 LEFT JOIN streamsched_log.compaction c USING (topic_id, partition)
@@ -91,14 +92,14 @@ SELECT streamsched_log.compact_v1($1, $2, $3, $4, $5, $6, $7)
 
 -- name: expirable
 -- Partitions of topics with a retention.
-SELECT p.topic_id, p.partition
+SELECT p.topic_id, p.partition, t.name
 FROM streamsched_log.topic t JOIN streamsched_log.partition p USING (topic_id)
 WHERE t.retention IS NOT NULL AND p."end" > 0
 
 -- name: expire
--- Deletes batches older than the topic's retention from the beginning of a partition, at most a thousand at once, and
--- never the last one, so that a reader can reach the end. Of this clock and the caller's ($3) the earlier counts. Returns
--- the number deleted.
+-- Deletes batches older than the topic's retention from the beginning of a partition, at most a thousand at once, none that
+-- has a record at or after $4, which its reader has not read, and never the last one, so that a reader can reach the end.
+-- Of this clock and the caller's ($3) the earlier counts. Returns the number deleted.
 WITH oldest AS MATERIALIZED (
     SELECT b.last_offset, b.time_ms FROM streamsched_log.batch b
     WHERE b.topic_id = $1 AND b.partition = $2
@@ -108,7 +109,7 @@ WITH oldest AS MATERIALIZED (
     FROM oldest o, streamsched_log.topic t, streamsched_log.partition p
     WHERE t.topic_id = $1 AND p.topic_id = $1 AND p.partition = $2
       AND o.time_ms <= least(extract(epoch FROM clock_timestamp()) * 1000, $3::bigint) - extract(epoch FROM t.retention) * 1000
-      AND o.last_offset < p."end" - 1
+      AND o.last_offset < p."end" - 1 AND o.last_offset < $4::bigint
 ), gone AS (
     DELETE FROM streamsched_log.batch b USING expired e
     WHERE b.topic_id = $1 AND b.partition = $2 AND b.last_offset <= e.upto

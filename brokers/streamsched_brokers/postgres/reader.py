@@ -91,7 +91,8 @@ class PostgresReader:
             # Discarded when `seek` was called during the query.
             if batch and self._positions[at] == positions[nth]:
                 self._positions[at] = batch[-1].offset + 1
-                chunks.append(Chunk(at.topic, at.partition, batch, batch[-1].offset + 1))
+                deleted = batch[0].offset - positions[nth]
+                chunks.append(Chunk(at.topic, at.partition, batch, batch[-1].offset + 1, deleted))
         # Partitions without records in this read are first in the next, which may not have room for all.
         self._order = [at for nth, at in enumerate(order) if nth not in found] + [order[nth] for nth in found]
         return chunks

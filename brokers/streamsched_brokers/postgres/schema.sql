@@ -14,6 +14,8 @@ CREATE TABLE IF NOT EXISTS streamsched_log.topic (
     -- A compacted topic deletes by key, never by age.
     CHECK (cleanup = 'delete' OR retention IS NULL)
 );
+-- How long a tombstone of a compacted topic is kept after the pass that removed the records it covers.
+ALTER TABLE streamsched_log.topic ADD COLUMN IF NOT EXISTS tombstones interval NOT NULL DEFAULT '1 day';
 
 -- The end of each partition. An append holds this row's lock until its commit, so offsets become visible in order.
 -- Rows are rewritten by every append, hence the free space in each page for updates in place.
@@ -200,4 +202,4 @@ BEGIN
 END $$;
 
 -- Last, so that an incomplete schema is never considered complete; see `connection.VERSION`.
-COMMENT ON SCHEMA streamsched_log IS '3';
+COMMENT ON SCHEMA streamsched_log IS '4';

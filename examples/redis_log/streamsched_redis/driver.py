@@ -16,7 +16,15 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundError, UnavailableError
-from streamsched.ports.broker import Capabilities, Chunk, Outgoing, Record, TopicPartition, TopicSpec
+from streamsched.ports.broker import (
+    NOTHING_UNREAD,
+    Capabilities,
+    Chunk,
+    Outgoing,
+    Record,
+    TopicPartition,
+    TopicSpec,
+)
 from streamsched.ports.clock import Clock
 from streamsched_redis.scripts import APPEND, CREATE
 
@@ -135,8 +143,8 @@ class RedisBroker:
 
     async def report(self, name: str, positions: Mapping[TopicPartition, int]) -> None: ...
 
-    async def maintain(self) -> None:
-        """Applies retention, except to the newest record of a partition, which marks its end."""
+    async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
+        """Applies retention, except to the newest record of a partition, which marks its end, and to unread ones."""
         async with translated():
             seconds, micros = await self._redis.time()
             topics = cast("dict[bytes, bytes]", await self._redis.hgetall(f"{_PREFIX}topics"))
@@ -145,15 +153,16 @@ class RedisBroker:
                 if spec["retention_ms"] is not None:
                     oldest = seconds * 1000 + micros // 1000 - spec["retention_ms"]
                     for number in range(spec["partitions"]):
-                        await self._expire(f"{_PREFIX}log:{name.decode()}/{number}", oldest)
+                        first = unread.get(TopicPartition(name.decode(), number))
+                        await self._expire(f"{_PREFIX}log:{name.decode()}/{number}", oldest, first)
 
     async def close(self) -> None:
         await self._redis.aclose()
 
-    async def _expire(self, stream: str, oldest_ms: int) -> None:
+    async def _expire(self, stream: str, oldest_ms: int, unread: int | None) -> None:
         entries = cast("_Entries", await self._redis.xrange(stream))
         for entry, fields in entries[:-1]:
-            if int(fields[b"t"]) > oldest_ms:
+            if int(fields[b"t"]) > oldest_ms or (unread is not None and _record(entry, fields).offset >= unread):
                 return
             await self._redis.xdel(stream, entry)
 
@@ -208,7 +217,8 @@ class RedisReader:
             if entries and self._positions[at] == position:
                 records = [_record(*entry) for entry in entries]
                 self._positions[at] = records[-1].offset + 1
-                chunks.append(Chunk(at.topic, at.partition, records, records[-1].offset + 1))
+                gone = records[0].offset - max(0, position)
+                chunks.append(Chunk(at.topic, at.partition, records, records[-1].offset + 1, gone))
         return chunks
 
 

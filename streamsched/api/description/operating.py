@@ -161,7 +161,7 @@ OPERATING: Final[Definitions] = {
         ),
     ),
     "AuditVerdict": one_of(
-        answer({"intact": boolean(), "entries": integer(4), "last": any_text("9f86d0")}),
+        answer({"intact": boolean(), "entries": integer(4), "removed": integer(0), "last": any_text("9f86d0")}),
         answer({"intact": boolean(example=False), "number": integer(2), "reason": any_text("its content has changed")}),
     ),
     "Overview": {"type": "object", "description": "Shards, and what waits for the relay, timers and launchers."},

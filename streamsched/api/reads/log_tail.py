@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import InvalidError, NotFoundError, UnavailableError
@@ -30,7 +30,7 @@ class TailRecord(NamedTuple):
     @property
     def appended(self) -> datetime:
         """When the log appended it, UTC."""
-        return datetime.fromtimestamp(self.record.time_ms / 1000, UTC)
+        return self.record.at
 
 
 class LogTail(NamedTuple):

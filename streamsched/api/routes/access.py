@@ -86,13 +86,15 @@ async def list_audit(
 
 @routes.get("/audit/verify", "Check the audit", may=ADMINISTER_ALL, answers="AuditVerdict")
 async def verify_audit(entries: AuditDep) -> Response:
-    """Reads the whole audit and checks its hash chain: `{"intact", "entries", "last"}`, or `{"intact": false, "number",
-    "reason"}` of the first entry that is not as it was written, or is missing, at the end too. Keep `last` elsewhere:
-    it proves the same later against a user who owns the database.
+    """Reads the whole audit and checks its hash chain: `{"intact", "entries", "removed", "last"}`, or `{"intact":
+    false, "number", "reason"}` of the first entry that is not as it was written, or is missing, at the end too. Keep
+    `last` elsewhere: it proves the same later against a user who owns the database. `removed`: so many entries before
+    these were kept for their time and are gone; one of action `forget` says so.
     """
     verdict = await verify_all(entries)
     if isinstance(verdict, Intact):
-        return rendered({"intact": True, "entries": verdict.entries, "last": verdict.last.hex()})
+        kept, last = verdict.entries - verdict.removed, verdict.last.hex()
+        return rendered({"intact": True, "entries": kept, "removed": verdict.removed, "last": last})
     return rendered({"intact": False, "number": verdict.number, "reason": verdict.reason})
 
 

@@ -162,9 +162,11 @@ async def get_why_not(
         Query(description="Start: an instant, or a duration before now such as `2h`. Default: 1 day before."),
     ] = None,
     until: Annotated[str | None, Query(description="End, in the same format. Default: now.")] = None,
+    limit: Limit = 100,
 ) -> Response:
     """Why the schedule did not start its program between `since` and `until`: a summary, the changes and jobs of that
-    time, the verdicts of its events, and its progress now.
+    time, the verdicts of its events, and its progress now. `lines` are the newest `limit` of the span, oldest first;
+    earlier ones come with the time of the first of them as `until`.
     """
     ref = ScheduleRef.parse(schedule)
     now = services.clock.now()
@@ -173,9 +175,8 @@ async def get_why_not(
     if begin > end:
         raise DecodeError("$.since", "is after `until`")
     span = await services.work.jobs.span(ref, since=begin, until=end)
-    return rendered(
-        why_not_view(explain_no_run(await services.catalog.reader.schedule(ref), span, since=begin, until=end))
-    )
+    status = await services.catalog.reader.schedule(ref)
+    return rendered(why_not_view(explain_no_run(status, span, since=begin, until=end, limit=limit)))
 
 
 @routes.put(

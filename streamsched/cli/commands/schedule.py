@@ -220,16 +220,22 @@ def why_not(
         ),
     ] = "",
     until: Annotated[str, typer.Option(help="End, in the same format. Default: now.")] = "",
+    limit: Annotated[
+        int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of changes and jobs, the newest.")
+    ] = 100,
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Explains why a schedule did not start its program between two instants."""
-    params = {name: value for name, value in (("since", since), ("until", until)) if value}
+    params: dict[str, Any] = {"limit": limit}
+    params |= {name: value for name, value in (("since", since), ("until", until)) if value}
     found = ask("GET", f"/v1/schedules/{full_name(schedule)}/why-not", url=url, params=params)
     if print_structured(found, output):
         return
     out = console()
     out.print(f"{short_name(found['schedule'])}: {found['summary']}", markup=False)
+    if len(found["lines"]) == limit:
+        out.print(f"  … earlier lines: --until {found['lines'][0]['at']}", markup=False)
     for line in found["lines"]:
         subject = f"{short_name(line['job'])} " if line["job"] else ""
         out.print(f"  {moment(line['at'])}  {subject}{line['text']}", markup=False)

@@ -1,6 +1,8 @@
 """The audit: who requested which change. Its entries form a hash chain, so one that was changed, removed or inserted
 later is found. Number and hash of the last one, its head, are kept beside the entries: none can be removed from the end
-without it. The hash of the last entry, kept on another machine, proves the same against who owns the database.
+without it. The hash of the last entry, kept on another machine, proves the same against who owns the database. Entries
+that were kept for their time leave from the beginning: the chain then begins with the hash of the last of them, and an
+entry says which are gone.
 """
 
 from __future__ import annotations
@@ -14,6 +16,8 @@ from typing import Any, Final, NamedTuple
 
 #: The hash before the first entry.
 ORIGIN: Final = bytes(32)
+#: The action of an entry that says that those up to the number `upto` of its detail were kept for their time.
+FORGET: Final = "forget"
 
 
 class AuditEntry(NamedTuple):
@@ -64,10 +68,17 @@ class AuditHead(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Intact:
-    """All entries are as they were written. `last`: the hash of the last one."""
+    """All entries are as they were written.
+
+    Attributes:
+        entries: the number of the last one.
+        last: its hash.
+        removed: so many from the beginning were kept for their time and are gone.
+    """
 
     entries: int
     last: bytes
+    removed: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,5 +115,10 @@ def verify(entries: Iterable[AuditEntry], before: Intact | None = None) -> Intac
             return Tampered(entry.number, "it does not follow the entry before it")
         if entry.digest() != entry.hash:
             return Tampered(entry.number, "its content has changed")
-        state = Intact(entry.number, entry.hash)
+        state = Intact(entry.number, entry.hash, state.removed)
     return state
+
+
+def says_removed(entry: AuditEntry, removed: int) -> bool:
+    """Whether the entry says that those up to this number are gone."""
+    return entry.action == FORGET and entry.detail.get("upto") == removed

@@ -60,9 +60,15 @@ class _PauseRow(NamedTuple):
     note: str
 
 
+class _Origin(NamedTuple):
+    origin: str
+    forgotten: int
+
+
 PROGRAMS_OF_APP: Final = Select(_SQL["programs_of_app"], ProgramRow)
 SCHEDULES_OF_APP: Final = Select(_SQL["schedules_of_app"], ScheduleRow)
 _PAUSES: Final = Select(_SQL["pauses"], _PauseRow)
+_ORIGIN: Final = Select(_SQL["origin"], _Origin)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +80,7 @@ class AppRows:
     schedules: Sequence[ScheduleRow]
     pauses: Sequence[_PauseRow]
     origin: str
+    forgotten: int
     foreign_waits: Sequence[ForeignWait]
     links: Sequence[LinkRow]
     watched: AppExpectations
@@ -99,7 +106,9 @@ class AppRows:
         own = {record.definition.ref: record for record in records if record.definition.ref.owner == self.app}
         others = {record.definition.ref: record for record in records if record.definition.ref not in own}
         links = tuple(links_of(self.links))
-        return AppRecord(self.app, programs, own, others, self.foreign_waits, self.origin, links, self.watched)
+        return AppRecord(
+            self.app, programs, own, others, self.foreign_waits, self.origin, links, self.watched, self.forgotten
+        )
 
 
 async def read_app_rows(
@@ -114,9 +123,9 @@ async def read_app_rows(
 ) -> AppRows:
     """With the pauses of the schedules, and the origin of the app; with `whole` also with what it expects."""
     pauses = await _PAUSES.fetch(connection, [row.id for row in schedules])
-    origin = await connection.fetchval(_SQL["origin"], str(app))
+    stored = await _ORIGIN.fetchrow(connection, str(app)) or _Origin("", 0)
     watched = await read_expectations(connection, app) if whole else AppExpectations()
-    return AppRows(app, programs, schedules, pauses, origin or "", foreign_waits, links, watched)
+    return AppRows(app, programs, schedules, pauses, *stored, foreign_waits, links, watched)
 
 
 def schedule_record(row: ScheduleRow) -> ScheduleRecord:

@@ -10,8 +10,8 @@ INSERT INTO apps (id, namespace, created_at, updated_at) VALUES ($1, $2, $3, $3)
 ON CONFLICT (id) DO UPDATE SET updated_at = excluded.updated_at;
 
 -- name: origin
--- The file of the last deployment that named one.
-SELECT origin FROM apps WHERE id = $1;
+-- The file of the last deployment that named one, and the highest generation of schedules that are forgotten.
+SELECT coalesce(origin, '') AS origin, forgotten_generation AS forgotten FROM apps WHERE id = $1;
 
 -- name: put_origin
 -- The file of this deployment.

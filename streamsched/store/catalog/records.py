@@ -72,6 +72,8 @@ class AppRecord:
         links: of other apps of the namespace: joins per run of an ancestor, and what leads to what these and the
             schedules of this app wait for.
         watched: what the app expects, if this is about the whole app.
+        forgotten: the highest generation of its deleted schedules that are forgotten; 0: none. New schedules begin
+            after it.
     """
 
     ref: AppRef
@@ -82,6 +84,7 @@ class AppRecord:
     origin: str = ""
     links: Sequence[ProgramLink] = ()
     watched: AppExpectations = field(default_factory=AppExpectations)
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, slots=True)

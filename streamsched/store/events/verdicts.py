@@ -1,11 +1,12 @@
-"""The stored copy of topic `verdicts`: a table with a partition for each day, filled by COPY."""
+"""The stored copy of topic `verdicts`: a table partitioned by time, filled by COPY."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple, assert_never
 
+from streamsched.domain.decisions.retention import TimePartition, part_of
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.finding import AtSchedule, Duplicate, Finding, FindingReason, NoListener, Undecodable
@@ -47,7 +48,7 @@ class VerdictStore(StoredPositions):
         """`keep`: findings older than that are not stored."""
         super().__init__(pool)
         self._keep = keep
-        self._days: frozenset[date] = frozenset()
+        self._parts: frozenset[TimePartition] = frozenset()
 
     async def take(self, topic: str, batches: Sequence[IntakeBatch[Page]], *, now: datetime) -> IntakeResult:
         """Stores findings with the positions after them, in one transaction; those that are too old are dropped."""
@@ -57,7 +58,7 @@ class VerdictStore(StoredPositions):
             for batch in batches
         }
         with translate_errors():
-            await self._make_days(rows.values())
+            await self._make_parts(rows.values())
             async with self._pool.acquire() as connection, connection.transaction():
                 moved = await connection.fetch(
                     _SQL["move"],
@@ -74,20 +75,22 @@ class VerdictStore(StoredPositions):
         return IntakeResult(taken, len(stored), 0)
 
     async def forget(self, *, before: datetime) -> int:
-        """Drops the findings of days (UTC) that ended before then; returns the number of days.
+        """Drops the partitions that ended by then, the oldest first, up to one that is in use; returns how many.
 
         Raises:
             UnavailableError: PostgreSQL is unavailable.
         """
+        dropped = 0
         with translate_errors():
-            dropped: int = await self._pool.fetchval(_SQL["drop_days"], before.date())
+            while await self._pool.fetchval(_SQL["drop_part"], before):
+                dropped += 1
         return dropped
 
-    async def _make_days(self, partitions: Iterable[Sequence[FindingRow]]) -> None:
-        days = frozenset(row.at.date() for rows in partitions for row in rows)
-        if not days <= self._days:
-            await self._pool.execute(_SQL["make_days"], sorted(days))
-            self._days = days
+    async def _make_parts(self, partitions: Iterable[Sequence[FindingRow]]) -> None:
+        parts = frozenset(part_of(row.at, self._keep) for rows in partitions for row in rows)
+        if not parts <= self._parts:
+            await self._pool.execute(_SQL["make_parts"], *map(list, zip(*parts, strict=True)))
+            self._parts = parts
 
 
 def _row(finding: Finding) -> FindingRow:

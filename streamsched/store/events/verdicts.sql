@@ -14,13 +14,14 @@ FROM held h
 WHERE p.topic = $1 AND p.partition = h.partition
 RETURNING p.partition;
 
--- name: make_days
+-- name: make_parts
 -- Creates the partitions of the rows to store.
-SELECT make_day_v1('verdicts', day) FROM unnest($1::date[]) AS day;
+SELECT make_part_v1('verdicts', begins, ends)
+FROM unnest($1::timestamptz[], $2::timestamptz[]) AS part (begins, ends) ORDER BY begins;
 
--- name: drop_days
--- Drops days before this one.
-SELECT drop_days_v1('verdicts', $1::date);
+-- name: drop_part
+-- As jobs/archive.sql, drop_part.
+SELECT drop_part_v1('verdicts', $1);
 
 -- name: count
 -- Adds the rows of one copy to the totals; in order of the key, the lock order.

@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.domain.decisions.retention import TimePartition, looks_back
 from streamsched.log.topics import LAUNCH
+from streamsched.store import audit
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
 
@@ -47,6 +48,12 @@ class _EndedRow(NamedTuple):
     done_at: datetime
 
 
+class _DeletedSchedule(NamedTuple):
+    id: str
+    app: str
+
+
+_DELETED_SCHEDULES: Final = Select(_SQL["deleted_schedules"], _DeletedSchedule)
 _PICK_JOBS: Final = Select(_SQL["pick_jobs"], _EndedRow)
 _PICK_RUNS: Final = Select(_SQL["pick_runs"], _EndedRow)
 _EARLY: Final = Select(_SQL["early"], EarlyRow)
@@ -103,6 +110,32 @@ class Archive:
             return await self._pool.fetchval(
                 _SQL["move_runs"], list(ended.done_at), list(ended.done_at.values()), keep_from
             )
+
+    async def forget_schedules(self, before: datetime, *, limit: int) -> int:
+        """Deletes what is stored of schedules that were deleted before then and have no live job: their tombstones,
+        versions, how far their jobs had been archived, and their counts of verdicts, whose sums stay. Returns how many
+        were found, at most `limit`: call again while that many were.
+
+        Nothing that exactness needs is lost when `before` is further back than the log keeps records. A name that is
+        used again gets generations above all it ever had (`apps.forgotten_generation`), so no job has an id twice and
+        no record of former times counts for it. A satisfaction of a forgotten schedule that came again all the same
+        would find no schedule, or one of a later generation: it makes an obsolete job and no run.
+        """
+        with translate_errors():
+            async with self._pool.acquire() as connection, connection.transaction():
+                rows = await _DELETED_SCHEDULES.fetch(connection, before, limit)
+                if rows:
+                    await connection.execute(_SQL["lock_apps"], sorted({row.app for row in rows}))
+                    await connection.execute(_SQL["forget_schedules"], [row.id for row in rows], before)
+        return len(rows)
+
+    async def forget_audit(self, before: datetime, *, limit: int, now: datetime) -> int:
+        """Deletes the oldest entries of the audit that are older than `before`, at most `limit`; an entry says so.
+        Returns how many.
+        """
+        with translate_errors():
+            async with self._pool.acquire() as connection, connection.transaction():
+                return await audit.forget(connection, before, limit=limit, now=now)
 
     async def known_runs(self, runs: Sequence[str]) -> Collection[str]:
         """Those of the runs that exist, live or in the history."""

@@ -84,6 +84,42 @@ WITH gone AS (
 )
 SELECT count(*) FROM gone;
 
+-- name: deleted_schedules
+-- Schedules that were deleted before $1 and have no live job, the oldest first.
+SELECT id, app FROM schedules s
+WHERE deleted_at < $1 AND NOT EXISTS (SELECT FROM jobs j WHERE j.schedule = s.id)
+ORDER BY deleted_at, id
+LIMIT $2;
+
+-- name: lock_apps
+-- As a deployment does: changes of the schedules of these apps wait, and we for them.
+SELECT id FROM apps WHERE id = ANY ($1::text[]) ORDER BY id FOR NO KEY UPDATE;
+
+-- name: forget_schedules
+-- Deletes the rows of those of these schedules that are still deleted, under the locks of their apps, which keep the highest
+-- generation. Of the verdicts the sums stay.
+WITH gone AS (
+    DELETE FROM schedules WHERE id = ANY ($1::text[]) AND deleted_at < $2 RETURNING id, app, generation
+), kept AS (
+    UPDATE apps a SET forgotten_generation = greatest(a.forgotten_generation, g.highest)
+    FROM (SELECT app, max(generation) AS highest FROM gone GROUP BY app) AS g
+    WHERE a.id = g.app
+), versions AS (
+    DELETE FROM schedule_versions v USING gone g WHERE v.schedule = g.id
+), spent AS (
+    DELETE FROM jobs_spent d USING gone g WHERE d.schedule = g.id
+), failing AS (
+    DELETE FROM failing f USING gone g WHERE f.owner = g.id
+), totals AS (
+    DELETE FROM verdict_totals t USING gone g WHERE t.subject = g.id RETURNING t.verdict, t.late, t.total, t.last_at
+), summed AS (
+    INSERT INTO verdict_totals AS known (subject, verdict, late, total, last_at)
+    SELECT '*', verdict, late, sum(total), max(last_at) FROM totals GROUP BY verdict, late ORDER BY verdict, late
+    ON CONFLICT (subject, verdict, late) DO UPDATE SET
+        total = known.total + excluded.total, last_at = greatest(known.last_at, excluded.last_at)
+)
+SELECT count(*) FROM gone;
+
 -- name: known_runs
 -- Those of these that are alive, have ended, or are in the history.
 SELECT id FROM runs WHERE id = ANY($1::text[])
@@ -95,12 +131,12 @@ SELECT id FROM runs_history WHERE id = ANY($1::text[]);
 SELECT id FROM runs WHERE id = ANY($1::text[]) AND ended_at IS NULL;
 
 -- name: early
--- Times of history that came before its partition was made: the first of each day.
-SELECT 'work_decisions' AS "table", min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('day', at, 'UTC')
+-- Times of history that came before its partition was made: the first of each hour.
+SELECT 'work_decisions' AS "table", min(at) AS at FROM work_decisions_rest GROUP BY date_trunc('hour', at, 'UTC')
 UNION ALL
-SELECT 'tasks_history', min(at) FROM tasks_history_rest GROUP BY date_trunc('day', at, 'UTC')
+SELECT 'tasks_history', min(at) FROM tasks_history_rest GROUP BY date_trunc('hour', at, 'UTC')
 UNION ALL
-SELECT 'audit_decisions', min(at) FROM audit_decisions_rest GROUP BY date_trunc('month', at, 'UTC')
+SELECT 'audit_decisions', min(at) FROM audit_decisions_rest GROUP BY date_trunc('hour', at, 'UTC')
 ORDER BY 1, 2;
 
 -- name: make_part

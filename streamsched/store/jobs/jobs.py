@@ -5,24 +5,40 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Final, NamedTuple
 
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.names import AppRef, ScheduleRef
+from streamsched.ports.reports import UnreadDeletion
 from streamsched.store.connections import NEWEST, Pool, translate_errors
 from streamsched.store.events.event_traces import VerdictTotal, read_totals
 from streamsched.store.jobs.job_record import JobRecord, JobRow, add_outcomes, job_record
 from streamsched.store.jobs.snapshot import JobSnapshot, read_snapshot
+from streamsched.store.server.reports import read_deletions
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("jobs/jobs")
 
 
+#: Most jobs of a span that are read, and counted.
+MOST_OF_SPAN: Final = 1000
+
+
+class SatisfiedJob(NamedTuple):
+    """What a span tells of a job, without its events. `state` is a `JobState`."""
+
+    id: str
+    state: str
+    reason: str
+    satisfied_at: datetime
+    joined: str | None
+
+
 _GET: Final = Select(_SQL["get"], JobRow)
 _RECENT: Final = Select(_SQL["recent"], JobRow)
-_SATISFIED: Final = Select(_SQL["satisfied"], JobRow)
+_SATISFIED: Final = Select(_SQL["satisfied"], SatisfiedJob)
 _CHANGES: Final = Select(_SQL["changes"], HistoryEntry)
 
 
@@ -31,14 +47,16 @@ class ScheduleSpan:
     """The activity of a schedule in a span of time.
 
     Attributes:
-        jobs: those satisfied in it, oldest first, the newest thousand.
+        jobs: those satisfied in it, oldest first, the newest thousand at most.
         changes: of the schedule, from its creation to the end of the span, oldest first, the newest 500.
         verdict_counts: of all time.
+        deletions: what was deleted from the log in it before it was read, of all topics, the newest first.
     """
 
-    jobs: Sequence[JobRecord]
+    jobs: Sequence[SatisfiedJob]
     changes: Sequence[HistoryEntry]
     verdict_counts: Sequence[VerdictTotal]
+    deletions: Sequence[UnreadDeletion] = ()
 
 
 class JobStore:
@@ -104,14 +122,11 @@ class JobStore:
                 self._pool.acquire() as connection,
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
-                jobs = await _SATISFIED.fetch(connection, name, since, until)
+                jobs = await _SATISFIED.fetch(connection, name, since, until, MOST_OF_SPAN)
                 changes = await _CHANGES.fetch(connection, name, until)
                 verdict_counts = await read_totals(connection, schedule)
-        return ScheduleSpan(
-            [job_record(row) for row in reversed(jobs)],
-            changes[::-1],
-            verdict_counts,
-        )
+                deletions = await read_deletions(connection, since, until)
+        return ScheduleSpan(jobs[::-1], changes[::-1], verdict_counts, deletions)
 
     async def snapshot(self, job: str) -> JobSnapshot:
         """The job with all that explains its state, read at one moment.

@@ -1,7 +1,9 @@
 -- name: get
--- One job with the ids of its runs; from the history when it was moved there.
+-- One job with the ids of its runs; from the history when it was moved there. Of its satisfaction what is shown in a list.
 SELECT id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at, next_check_at, waiting,
-    checked_at, ready, joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
+    checked_at, jsonb_build_object('traceparent', ready -> 'traceparent', 'satisfied_at', ready -> 'satisfied_at',
+        'submission', CASE WHEN submitted THEN ready -> 'submission' END) AS ready,
+    joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
 FROM (
     SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j WHERE j.id = $1
     UNION ALL
@@ -10,9 +12,12 @@ FROM (
 
 -- name: recent
 -- The newest jobs, of all schedules ($1), apps or namespaces ($4) and states where none is named, with the history; older than the
--- one created at $5 with id $6. The history is not searched for states that only jobs have that have not ended.
+-- one created at $5 with id $6. The history is not searched for states that only jobs have that have not ended. Of the
+-- satisfactions what a list shows: all events of a page of jobs may be hundreds of megabytes.
 SELECT id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at, next_check_at, waiting,
-    checked_at, ready, joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
+    checked_at, jsonb_build_object('traceparent', ready -> 'traceparent', 'satisfied_at', ready -> 'satisfied_at',
+        'submission', CASE WHEN submitted THEN ready -> 'submission' END) AS ready,
+    joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
 FROM (
     (SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
     WHERE ($1::text IS NULL OR j.schedule = $1) AND (cardinality($2::text[]) = 0 OR j.state = ANY($2::text[]))
@@ -44,22 +49,27 @@ FROM runs_history h, jsonb_populate_record(NULL::runs, h.record) AS r WHERE h.id
 -- name: satisfied
 -- The jobs of a schedule that were satisfied in a span of time, without backfills, the newest first. The clocks of the log
 -- and of the intake may differ by an hour, no more.
-SELECT id, schedule, generation, sequence, program, state, reason, satisfied_at, created_at, next_check_at, waiting,
-    checked_at, ready, joined, ended_at, command, command_reason, missed, failures, submitted, backfill, spans, runs
-FROM (
-    SELECT j.*, array(SELECT id FROM runs r WHERE r.job = j.id ORDER BY attempt) AS runs FROM jobs j
-    WHERE j.schedule = $1 AND j.satisfied_at BETWEEN $2 AND $3 AND j.created_at >= $2 - interval '1 hour'
+SELECT id, state, reason, satisfied_at, joined FROM (
+    (SELECT id, state, reason, satisfied_at, joined, created_at FROM jobs
+    WHERE schedule = $1 AND satisfied_at BETWEEN $2 AND $3 AND created_at >= $2 - interval '1 hour'
+    ORDER BY created_at DESC, id DESC
+    LIMIT $4)
     UNION ALL
-    SELECT j.*, h.runs FROM jobs_history h, jsonb_populate_record(NULL::jobs, h.record) AS j
+    (SELECT h.id, h.state, j.reason, j.satisfied_at, j.joined, h.created_at
+    FROM jobs_history h, jsonb_to_record(h.record) AS j (reason text, satisfied_at timestamptz, joined text)
     WHERE h.schedule = $1 AND h.created_at >= $2 - interval '1 hour' AND h.done_at >= $2 - interval '1 hour'
         AND j.satisfied_at BETWEEN $2 AND $3
+    ORDER BY h.created_at DESC, h.id DESC
+    LIMIT $4)
 ) AS known
 ORDER BY created_at DESC, id DESC
-LIMIT 1000;
+LIMIT $4;
 
 -- name: changes
--- The changes of a schedule until then, newest first.
-SELECT at, subject_kind, subject, action, reason, detail FROM decisions
+-- The changes of a schedule until then, newest first, with what an explanation reads of their details.
+SELECT at, subject_kind, subject, action, reason, jsonb_strip_nulls(jsonb_build_object(
+    'enabled', detail -> 'enabled', 'until', detail -> 'until', 'mode', detail -> 'mode', 'skipped', detail -> 'skipped',
+    'joined', detail -> 'joined')) AS detail FROM decisions
 WHERE subject = $1 AND subject_kind = 'schedule' AND at <= $2
 ORDER BY id DESC
 LIMIT 500;

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from streamsched.domain.jobs.spool import RefusedLines
@@ -13,6 +13,7 @@ from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
+from streamsched.ports.reports import UnreadDeletion
 from streamsched.store.access.spools import read_last_refused
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import Pool, translate_errors
@@ -20,7 +21,7 @@ from streamsched.store.partitioned import ArchiveTable, partition_states
 from streamsched.store.positions import POSITIONS, read_positions
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
 from streamsched.store.server.processes import Processes, ProcessRow
-from streamsched.store.server.reports import LEASES
+from streamsched.store.server.reports import LEASES, read_deletions
 from streamsched.store.server.schema import stored_revision
 from streamsched.store.sql import Select, queries
 
@@ -28,6 +29,8 @@ _SQL: Final = queries("server/probe")
 
 #: Prefix of the topic under which the positions of hidden dead letters are stored, beside those of the intakes.
 _HIDDEN: Final = "hidden:"
+#: How long it is said that records were deleted unread.
+_RECENT: Final = timedelta(days=7)
 #: Most spools with refused lines that are named.
 _REFUSED: Final = 5
 #: Most pending grants that are named.
@@ -70,6 +73,7 @@ class DatabaseFacts:
         clock: its clock, and the newest judgement about it; None: the schema has none.
         processes: of the installation, that have said something lately.
         zones: that definitions of schedules name.
+        deletions: what was deleted from the log unread in the last week, the newest first.
         snapshot: the oldest transaction that keeps dead rows from being removed; None: none, or this user may not see.
         unread: lines of the history that each of its readers has not read.
         stored: where the intakes of records from the log stand.
@@ -93,6 +97,7 @@ class DatabaseFacts:
     processes: Sequence[ProcessRow] = ()
     zones: Sequence[ZoneUse] = ()
     snapshot: HeldSnapshot | None = None
+    deletions: Sequence[UnreadDeletion] = ()
     unread: Mapping[str, int] = field(default_factory=dict)
     stored: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -192,6 +197,7 @@ class DatabaseProbe:
                     zones=await _ZONES.fetch(connection),
                     unread=dict(await _UNREAD.fetch(connection)),
                     stored=await read_positions(connection),
+                    deletions=await read_deletions(connection, row.now - _RECENT, row.now),
                 )
 
 

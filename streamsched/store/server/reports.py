@@ -9,8 +9,8 @@ from typing import Any, Final, NamedTuple
 
 from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
-from streamsched.ports.reports import ShardReport
-from streamsched.store.connections import Pool, translate_errors
+from streamsched.ports.reports import ShardReport, UnreadDeletion
+from streamsched.store.connections import Executor, Pool, translate_errors
 from streamsched.store.positions import read_positions
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
 from streamsched.store.sql import Select, queries
@@ -83,6 +83,7 @@ class _Queue(NamedTuple):
 _REPORTS: Final = Select(_SQL["reports"], _Report)
 #: All leases, expired ones too.
 LEASES: Final = Select(_SQL["leases"], Lease)
+_DELETIONS: Final = Select(_SQL["deletions"], UnreadDeletion)
 _QUEUES: Final = Select(_SQL["queues"], _Queue)
 
 
@@ -98,6 +99,19 @@ class PostgresReportStore:
         if rows:
             with translate_errors():
                 await self._pool.execute(_SQL["upsert_report"], worker, *zip(*rows, strict=True))
+
+    async def positions(self) -> Mapping[TopicPartition, int]:
+        """How far shards, by their last reports, and the intakes of rows have read.
+
+        Raises:
+            UnavailableError: PostgreSQL is unavailable.
+        """
+        with translate_errors():
+            async with self._pool.acquire() as connection:
+                found = dict(await read_positions(connection))
+                for row in await _REPORTS.fetch(connection):
+                    found |= positions_of(row.report["positions"])
+        return found
 
     async def snapshot(self) -> InstallationSnapshot:
         """Reads all reports, leases and queues.
@@ -139,7 +153,13 @@ def _to_json(report: ShardReport) -> dict[str, Any]:
         "halted": report.halted,
         "positions": positions,
         "silent_s": round(report.silent_s, 1),
+        **({"deleted": [each._asdict() for each in report.deleted]} if report.deleted else {}),
     }
+
+
+async def read_deletions(executor: Executor, since: datetime, until: datetime) -> Sequence[UnreadDeletion]:
+    """What shards found deleted from the log unread between these, the newest first."""
+    return await _DELETIONS.fetch(executor, since, until)
 
 
 def positions_of(stored: Mapping[str, Mapping[str, int]]) -> Mapping[TopicPartition, int]:

@@ -1,14 +1,23 @@
 -- How shards are, and what waits.
 
 -- name: upsert_report
--- One row for each shard; a report of an older epoch changes nothing.
+-- One row for each shard; a report of an older epoch changes nothing. What was deleted unread stays until there is more.
 INSERT INTO shard_reports AS known (shard, worker, epoch, report, reported_at)
 SELECT shard, $1, epoch, report, clock_timestamp()
 FROM unnest($2::integer[], $3::bigint[], $4::jsonb[]) AS given (shard, epoch, report)
 ORDER BY shard
 ON CONFLICT (shard) DO UPDATE SET
-    worker = excluded.worker, epoch = excluded.epoch, report = excluded.report, reported_at = excluded.reported_at
+    worker = excluded.worker, epoch = excluded.epoch, reported_at = excluded.reported_at,
+    report = jsonb_strip_nulls(jsonb_build_object('deleted', known.report -> 'deleted')) || excluded.report
 WHERE known.epoch <= excluded.epoch;
+
+-- name: deletions
+-- What shards found deleted from the log unread between $1 and $2, the newest first.
+SELECT (d ->> 'at')::timestamptz AS at, d ->> 'topic' AS topic, (d ->> 'partition')::integer AS partition,
+    (d ->> 'first')::bigint AS first, (d ->> 'next')::bigint AS next
+FROM shard_reports, jsonb_array_elements(report -> 'deleted') AS d
+WHERE (d ->> 'at')::timestamptz BETWEEN $1 AND $2
+ORDER BY 1 DESC, 2, 3 LIMIT 100;
 
 -- name: reports
 -- The last report of each shard, and its age.

@@ -36,6 +36,11 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 #: A record with a log time further in the future has it from a clock that has jumped.
 _AHEAD: Final = TOLERANCE
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
+#: Such a time would make every event late, and the ids of all others forgotten.
+_UNSTAMPED: Final = (
+    "its record has the time {}, which is none in milliseconds since 1970: the producer stamps its records, which the "
+    "topic must not permit (message.timestamp.type=LogAppendTime)"
+)
 
 
 class Ingest:
@@ -66,16 +71,18 @@ class Ingest:
     def process(self, chunk: Chunk) -> None:
         """Emits every event of the chunk in order. A record that cannot be decoded becomes a dead letter."""
         shards, emit, remember = self._shards, self._emit, self._decoder.remember
-        stamp, arrived, in_time = -1, _EPOCH, _EPOCH
+        stamp, arrived, in_time, stamped = None, _EPOCH, _EPOCH, False
         now = _NEVER if self._clock is None else self._clock.now()
         future = add_duration(now, _AHEAD)
         for record in chunk.records:
             if record.time_ms != stamp:  # the records of one append have the same time
-                stamp, arrived = record.time_ms, _EPOCH + timedelta(milliseconds=record.time_ms)
+                stamp, arrived, stamped = record.time_ms, record.at, record.is_stamped
                 arrived = arrived if arrived <= future else now
-                in_time = arrived - SHORTEST
+                in_time = add_duration(arrived, -SHORTEST)
             raw = record.value or b""
             try:
+                if not stamped:
+                    raise DecodeError("$", _UNSTAMPED.format(stamp))
                 usual = fast_path.read_occurred(raw)
                 if usual is not None and record.traceparent is None:
                     key, signal = usual

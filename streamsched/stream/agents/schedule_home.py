@@ -32,6 +32,7 @@ from streamsched.ports.broker import Chunk, Record
 from streamsched.stream.agents.accumulated import TriggerStates
 from streamsched.stream.agents.emission import Emit, dead_letter
 from streamsched.stream.agents.halts import Halts
+from streamsched.stream.agents.loss_log import LossLog
 from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.agents.time_limit import TimeLimit
 from streamsched.stream.agents.verdict_collector import VerdictCollector
@@ -84,6 +85,7 @@ class ScheduleHome:
         self._stamp, self._at = -1, datetime.min.replace(tzinfo=UTC)
         #: Since the shard started: correlation keys that ended incomplete, and events refused for too many keys.
         self.lost_keys = self.refused_events = 0
+        self._losses = LossLog()
 
     def check_release(self) -> None:
         """Raises `ConfigurationError` for states of a release before 0.1.0."""
@@ -115,7 +117,8 @@ class ScheduleHome:
             self._halt(key, signal, chunk, record, failure)
 
     def store_in_steps(self, step_s: float) -> Iterator[None]:
-        """Writes each state that changed since the last call, once, in steps of about `step_s` seconds."""
+        """Writes each state that changed since the last call, once, in steps of about `step_s` seconds. Once a turn."""
+        self._losses.say(self._at)
         yield from self._accumulated.store_in_steps(step_s)
         self._halts.store()
 
@@ -178,7 +181,7 @@ class ScheduleHome:
         return folded, [record for effect in folded.effects if (record := self._record(effect)) is not None]
 
     def _count_losses(self, key: bytes, signal: Signal, before: TriggerState | None, folded: Folded) -> None:
-        """Counts and logs keys dropped or expired, and events refused, by a schedule that correlates."""
+        """Counts keys dropped or expired, and events refused, by a schedule that correlates; the log says them."""
         after = folded.state
         if before is None or after is None or after.generation != before.generation:
             return
@@ -186,12 +189,13 @@ class ScheduleHome:
         if lost or refused:
             self.lost_keys += lost
             self.refused_events += refused
-            log.warning(
-                "schedule.keys_lost" if lost else "schedule.event_refused",
-                schedule=_name(key),
-                signal=describe_signal(signal),
-                dropped=after.dropped - before.dropped,
-                expired=lost - after.dropped + before.dropped,
+            dropped = after.dropped - before.dropped
+            self._losses.add(
+                _name(key),
+                describe_signal(signal),
+                expired=lost - dropped,
+                dropped=dropped,
+                refused=refused,
                 reason=folded.verdict.why if folded.verdict is not None else "",
             )
 
@@ -351,7 +355,7 @@ def _replaced(before: Halt, after: Halt, *, attempts: int) -> Halt:
 
 
 def _at(record: Record) -> datetime:
-    return datetime.fromtimestamp(record.time_ms / 1000, UTC)
+    return record.at
 
 
 def _name(key: bytes) -> str:

@@ -25,7 +25,8 @@ from streamsched.log.topics import (
     TRIGGERS_CHANGELOG,
 )
 from streamsched.ports.broker import Broker, Chunk, Reader, TopicPartition, Writer
-from streamsched.ports.clock import Clock
+from streamsched.ports.clock import Clock, SystemClock
+from streamsched.ports.reports import UnreadDeletion
 from streamsched.process.cancellation import cancel
 from streamsched.stream import crash_guard
 from streamsched.stream.agents.signal_decoder import SignalDecoder
@@ -129,6 +130,9 @@ class Shard:
             max_records=self._settings.max_records, linger_s=self._settings.linger_s, now=self._loop.time()
         )
         self._positions: dict[TopicPartition, int] = {}
+        #: The partitions whose positions were committed before this start.
+        self._known: frozenset[TopicPartition] = frozenset()
+        self._clock = self._settings.clock or SystemClock()
         self._reading = self._stopping = False
         self._running: asyncio.Task[None] | None = None
         self._app: ShardApp | None = None
@@ -178,6 +182,7 @@ class Shard:
         self._app = make_app(self._turn, spec, on_progress=lambda: self._stats.enter("folding"))
         recovered = await self._recover(self._app)
         self._positions = {source: recovered.get(source, 0) for source in await sources(broker, number)}
+        self._known = frozenset(recovered)
         self._reader = await broker.reader(
             {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS}
         )
@@ -276,7 +281,17 @@ class Shard:
             self._reading = False
         if not chunks and not self._stopping:
             self._guard.idle()
+        for chunk in chunks:
+            if chunk.deleted and chunk.at in self._known:
+                self._tell_deleted(chunk)
         return chunks
+
+    def _tell_deleted(self, chunk: Chunk) -> None:
+        """Records before this chunk were deleted unread: somebody's retention was shorter than this shard was away."""
+        first = self._positions[chunk.at]
+        found = UnreadDeletion(self._clock.now(), *chunk.at, first, first + chunk.deleted)
+        if self._stats.note_deleted(found):
+            log.error("shard.unread_deleted", shard=self.number, records=found.text)
 
     async def _begin(self, chunks: Sequence[Chunk]) -> PoisonRecord | None:
         """Takes these chunks, or a part of them, for a turn. Returns the only record of the turn if it is poison."""

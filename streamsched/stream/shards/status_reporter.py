@@ -98,4 +98,5 @@ def _report(
         halted=stats.halted,
         positions=stats.positions,
         silent_s=silent_s,
+        deleted=stats.deleted,
     )

@@ -11,6 +11,7 @@ import pytest
 from streamsched_brokers.postgres.compaction import Housekeeping
 from streamsched_brokers.postgres.driver import PostgresBroker, open_broker
 
+from streamsched.log.topics import SEEN_CHANGELOG, keyed_specs
 from streamsched.ports.broker import Cleanup, Outgoing, Record, TopicPartition, TopicSpec
 from streamsched.testing.broker_contract import Tail
 from streamsched.testing.broker_contract.harness import newest_values
@@ -107,6 +108,26 @@ async def test_a_tombstone_stays_for_its_grace_and_then_goes(empty_database: str
     await broker.close()
 
 
+async def test_tombstones_of_changelogs_stay_as_long_as_ids_are_known(
+    empty_database: str, sql: asyncpg.Connection
+) -> None:
+    """Every start reads a changelog: with a short horizon nearly all of it were tombstones of ids long forgotten."""
+    broker = await open_broker(empty_database, connections=2, housekeeping=EAGER)
+    seen = TopicPartition(SEEN_CHANGELOG, 0)
+    for horizon, left in (timedelta(days=4), 1002), (timedelta(minutes=10), 2):
+        await broker.create_topics(keyed_specs(1, timedelta(days=7), horizon=horizon))
+        await broker.append([Outgoing(*seen, b"%d" % n, b"known") for n in range(1000)])
+        await broker.append([Outgoing(*seen, b"%d" % n, None) for n in range(1000)])
+        await broker.append([Outgoing(*seen, b"here", b"v")])
+        await broker.maintain()
+        await sql.execute("UPDATE streamsched_log.batch SET clean_ms = clean_ms - 2 * 3600000")
+        await broker.append([Outgoing(*seen, b"last", b"v") for _ in range(2000)])
+        await broker.maintain()
+        assert len(await everything(broker, seen)) == left
+
+    await broker.close()
+
+
 async def test_an_old_tombstone_gets_its_grace_from_the_pass_that_removed_what_it_covers(
     empty_database: str, sql: asyncpg.Connection
 ) -> None:
@@ -124,7 +145,8 @@ async def test_an_old_tombstone_gets_its_grace_from_the_pass_that_removed_what_i
 
 
 async def test_without_grace_only_a_tombstone_at_the_very_end_stays(empty_database: str) -> None:
-    broker = await opened(empty_database, Housekeeping(least=1, tombstone_grace=timedelta(0)))
+    broker = await opened(empty_database, EAGER)
+    await broker.create_topics([TopicSpec(TABLE.topic, 1, Cleanup.COMPACT, tombstones=timedelta(0))])
     await put(broker, (b"a", b"v"), (b"a", None), (b"b", b"v"), (b"b", None))
     await broker.maintain()
 

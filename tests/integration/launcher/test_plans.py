@@ -15,7 +15,7 @@ from streamsched.store.sql import queries
 pytestmark = pytest.mark.postgres
 
 #: What a partition's name adds to its table's.
-PART = re.compile(r"_(\d{8}|rest)$")
+PART = re.compile(r"_(\d{8}(\d\d)?|rest)$")
 HISTORY = """
 INSERT INTO jobs (id, schedule, generation, sequence, program, state, satisfied_at, created_at, ready, ended_at,
     ancestors)
@@ -145,7 +145,7 @@ HOT = [
     ("runs/fences", "written", "'default.app.s1.1.1.r1', 'x', true"),
     ("runs/ending", "overdue", "now(), 'late'"),
     ("runs/ending", "schedules", "'default.app.p1'"),
-    ("jobs/jobs", "satisfied", "'default.app.s1', now() - interval '1 hour', now()"),
+    ("jobs/jobs", "satisfied", "'default.app.s1', now() - interval '1 hour', now(), 1000"),
     ("jobs/jobs", "changes", "'default.app.s1', now()"),
     ("events/event_traces", "totals", "'default.app.s1'"),
     ("jobs/jobs", "launch", "'default.app.s1.1.1000001'"),

@@ -5,6 +5,7 @@ satisfaction comes back.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -19,6 +20,7 @@ from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.why import explain_job
 from streamsched.ports.runs import RunEnd
 from streamsched.store.jobs.archive import Archive
+from streamsched.store.partitioned import AUDIT, JOBS, RUNS, WORK, partition_states
 
 from .conftest import MINUTE, PROGRAM, World, schedule
 
@@ -231,3 +233,34 @@ def test_days_and_months_meet_without_a_gap() -> None:
             assert of(part.begins) == part
             part, before = of(part.ends), part
             assert part.begins == before.ends
+
+
+async def test_what_is_kept_for_hours_goes_after_hours(world: World) -> None:
+    """36 h are 36 h and at most one more, and a longer time set later keeps what there is."""
+    await world.define(PLAIN)
+    hours = timedelta(hours=1)
+    keeps = Retention(jobs=36 * hours, audit=36 * hours)
+    for n in range(1, 60):
+        await world.satisfy(world.ready(PLAIN, n))
+        await launch(world)
+        await world.add_line("schedule", str(PLAIN.ref), "paused", world.clock.now())
+        world.clock.advance(hours)
+        await retirement(world, keeps).run_once()
+
+    oldest = {each.table: each.oldest for each in await partition_states(world.pool)}
+    ages = [(world.clock.now() - at) / hours for table in (JOBS, RUNS, WORK, AUDIT) if (at := oldest[table])]
+    assert len(ages) == 4
+    assert all(35 <= age <= 37 for age in ages), ages
+
+    keeps = replace(keeps, jobs=7 * DAY, audit=7 * DAY)
+    world.clock.advance(hours)
+    before = await amounts(world)
+    await retirement(world, keeps).run_once()
+    for n in range(60, 64):
+        await world.satisfy(world.ready(PLAIN, n))
+        await launch(world)
+        world.clock.advance(7 * hours)
+        await retirement(world, keeps).run_once()
+    after = await amounts(world)
+    assert after["jobs_history"] == before["jobs_history"] + before["jobs"] + 4, "none was dropped, none refused"
+    assert await world.size("work_decisions_rest") == 0

@@ -5,20 +5,26 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+import asyncpg
 import pytest
+from streamsched_brokers.postgres.connection import translated
 
 from compose.ports import free_port
+from streamsched.config import Settings
 from streamsched.domain.errors import ConfigurationError
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import TopicPartition, TopicSpec
-from streamsched.store.connections import open_pool, require_sessions, temporary_pool
+from streamsched.roles.access import create_token_directly
+from streamsched.roles.services import open_services
+from streamsched.store.connections import open_pool, require_sessions, temporary_pool, translate_errors
 from streamsched.store.server.notifier import PostgresNotifier
 from tests.support.services import need_program
 
@@ -76,6 +82,34 @@ async def test_transaction_mode_is_refused_in_one_sentence(database: str, folder
                 await require_sessions(pool)
 
     assert "\n" not in str(refused.value)
+
+
+async def test_each_way_in_says_it_in_one_sentence(database: str, folder: Path) -> None:
+    """Commands that ask the database directly, and the log at an address of its own."""
+    async with pooler(database, "transaction", folder) as url:
+        said: list[str] = []
+        for reach in (
+            partial(create_token_directly, url, {"name": "x", "grants": [{"role": "admin"}]}, by="test"),
+            partial(_open_services, Settings.from_env({}, database_url=database, broker_url=url)),
+        ):
+            with pytest.raises(ConfigurationError, match="pool_mode = session") as refused:
+                await reach()
+            said.append(str(refused.value))
+
+    assert not any("\n" in each for each in said)
+
+
+async def _open_services(settings: Settings) -> None:
+    async with open_services(settings):
+        pass
+
+
+@pytest.mark.parametrize("translating", [translate_errors, translated])
+def test_a_session_that_is_another_one_is_named(translating: Callable[[], AbstractContextManager[None]]) -> None:
+    """A process that was not checked finds out by its prepared statements."""
+    for lost in asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError:
+        with pytest.raises(ConfigurationError, match="pool_mode = session"), translating():
+            raise lost("prepared statement")
 
 
 async def test_session_mode_keeps_settings_locks_and_notifications(database: str, folder: Path) -> None:

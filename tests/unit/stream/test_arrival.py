@@ -9,6 +9,7 @@ import pytest
 
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.signals.signal import Occurred
+from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.broker import Chunk, Record
 from streamsched.stream.agents.ingest import Ingest
 from streamsched.stream.agents.signal_decoder import SignalDecoder
@@ -49,3 +50,27 @@ def test_a_record_from_the_future_has_arrived_now(logged: timedelta, delay: time
     signal = signal_codec.decode(key, raw)
     assert isinstance(signal, Occurred)
     assert signal.delay == delay
+
+
+@pytest.mark.parametrize("time_ms", [int(NOW.timestamp() * 1_000_000), 1 << 62, -1])
+def test_a_record_with_a_time_that_is_none_is_one_dead_letter(time_ms: int) -> None:
+    """Microseconds instead of milliseconds failed the whole turn, again and again."""
+    emitted: list[tuple[str, bytes | None]] = []
+    ingest = Ingest(
+        shard=0,
+        shards=1,
+        emit=lambda topic, partition, key, value: emitted.append((topic, value)),
+        decoder=SignalDecoder(),
+        clock=SettableClock(NOW),
+    )
+    event = {"id": "e", "source": "s", "time": NOW.isoformat(), "type": "custom", "data": {"name": "default.x"}}
+    good = int(NOW.timestamp() * 1000)
+
+    ingest.process(
+        Chunk("events", 0, [Record(n, None, orjson.dumps(event), at) for n, at in enumerate((good, time_ms, good))], 3)
+    )
+
+    assert [topic for topic, _ in emitted] == [SIGNALS, DEAD_LETTER, SIGNALS]
+    letter = orjson.loads(emitted[1][1] or b"")
+    assert (letter["offset"], letter["time_ms"]) == (1, time_ms)
+    assert "LogAppendTime" in letter["reason"]

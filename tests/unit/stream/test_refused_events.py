@@ -70,7 +70,9 @@ async def test_a_refused_event_is_a_dead_letter_and_counts_when_it_is_replayed(c
     assert isinstance(refused, AtSchedule)
     assert refused.schedule == schedule("full")
     assert "2 correlation keys may be open" in refused.judged.why
-    assert [line["schedule"] for line in logs if line["event"] == "schedule.event_refused"] == [str(schedule("full"))]
+    (line,) = [line for line in logs if line["event"] == "schedule.losses"]
+    assert (line["refused"], line["expired"], line["dropped"]) == (1, 0, 0)
+    assert [each.partition(":")[0] for each in line["first"]] == [str(schedule("full"))]
     (letter,) = await letters.dead_letters(cluster.broker, NothingAway())
     assert letter.key == f"schedule:{schedule('full')}".encode()
     assert "2 correlation keys may be open" in letter.reason

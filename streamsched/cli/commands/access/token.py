@@ -165,7 +165,8 @@ def audit_verify(*, output: FormatOption = Format.TABLE, url: UrlOption = "") ->
     if output.is_structured:
         print_structured(found, output)
     elif found["intact"]:
-        console().print(f"{found['entries']} entries, all as written; the hash of the last one: {found['last']}")
+        gone = f" ({found['removed']} before them were kept for their time)" if found["removed"] else ""
+        console().print(f"{found['entries']} entries, all as written{gone}; the hash of the last one: {found['last']}")
     else:
         typer.secho(plain_text(f"entry {found['number']}: {found['reason']}"), fg=typer.colors.RED, err=True)
     if not found["intact"]:
