@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -32,7 +32,7 @@ from streamsched.config import Settings
 from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.decisions.retention import Retention
-from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.spool import SpoolingRun
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule
@@ -49,10 +49,9 @@ from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.recovery import Recovery
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
-from streamsched.log.drivers import open_broker
 from streamsched.log.maintenance import LogMaintenance
-from streamsched.log.topics import topic_specs
 from streamsched.membership.singleton_role import SingletonRole
+from streamsched.parts import Part, added
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
@@ -98,7 +97,6 @@ from streamsched.store.runs.run_monitor import RunMonitorStore
 from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.tasks.delivery import DeliveryStore
-from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.streams import StreamAddresses
@@ -106,7 +104,6 @@ from streamsched.store.webhooks.notices import NoticeStore
 from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.http_receiver import HttpReceiver
-from streamsched.tasks.intake import TaskIntake
 from streamsched.tasks.lane_mover import LaneMover
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
@@ -133,7 +130,9 @@ _BUNDLES_EVERY_S: Final = 600.0
 #: Seconds between two announcements of the address.
 _ANNOUNCE_S: Final = 3.0
 
-_Work = Callable[[], Coroutine[Any, Any, None]]
+Work = Callable[[], Coroutine[Any, Any, None]]
+#: Of a dialect: loops by the name of the role, one each at a time in the installation.
+PartIntakes = Callable[[Services], Mapping[str, Work]]
 
 
 def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool = False) -> Mapping[str, Loop]:
@@ -177,10 +176,10 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
 
         return {name: partial(begin, loop) for name, loop in loops.items()}
 
-    def one_at_a_time(loops: Mapping[str, _Work]) -> Mapping[str, Loop]:
+    def one_at_a_time(loops: Mapping[str, Work]) -> Mapping[str, Loop]:
         """In one process of the installation, by lease."""
 
-        def hold(name: str, loop: _Work) -> Loop:
+        def hold(name: str, loop: Work) -> Loop:
             me, health = services.identity.id, services.broker_health
             return partial(SingletonRole(services.leases, name, me, ttl=settings.lease, health=health).run, loop)
 
@@ -354,42 +353,17 @@ def make_task_delivery(
     return TaskDelivery(loop, workers, DaprDelivery(instances, workers), moving, scheduler)
 
 
-def task_intakes(services: Services) -> Mapping[str, _Work]:
-    """The loops that put tasks into queues, by the name of the role; one each at a time. They copy topics, and put
-    changes of jobs and runs into the queues of webhooks.
+def task_intakes(services: Services) -> Mapping[str, Work]:
+    """The loops that put tasks into queues, by the name of the role; one each at a time. They put changes of jobs and
+    runs into the queues of webhooks, and copy what dialects copy.
 
     Raises:
-        ConfigurationError: a topic is one of the installation.
+        ConfigurationError: a setting of a dialect is invalid.
     """
-    settings, pool, broker, clock = services.settings, services.pool, services.broker, services.clock
-    own = {spec.name for spec in topic_specs(settings.shards, settings.keep.log)}
-    for topic in settings.tasks.topics:
-        if topic in own and not settings.tasks.log_url:
-            raise ConfigurationError(f"STREAMSCHED_TASK_TOPICS: '{topic}' is a topic of the installation itself")
-
-    async def copy(topic: str, queue: str) -> None:
-        async with AsyncExitStack() as stack:
-            source, name = broker, topic
-            if settings.tasks.log_url:
-                source = await wait_until_available("task log", lambda: open_broker(settings.tasks.log_url))
-                stack.push_async_callback(source.close)
-                name = f"task-log:{topic}"
-            intake = TaskIntake(
-                topic,
-                queue,
-                broker=source,
-                letters=broker,
-                store=PostgresTaskIntake(pool, queue, name),
-                queues=QueueStore(pool),
-                clock=clock,
-                partitions=settings.shards,
-                retention=settings.keep.log,
-            )
-            await intake.run()
-
-    feeding = WebhookFeeding(PostgresWorkHistory(pool), WebhookStore(pool), clock, pages=settings.api.pages_url)
-    copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.tasks.topics.items()}
-    return {"webhooks": feeding.run, **copying}
+    pool, pages = services.pool, services.settings.api.pages_url
+    feeding = WebhookFeeding(PostgresWorkHistory(pool), WebhookStore(pool), services.clock, pages=pages)
+    copying: Iterator[tuple[Part, PartIntakes]] = added("intakes")
+    return {"webhooks": feeding.run, **{name: loop for _, make in copying for name, loop in make(services).items()}}
 
 
 async def _serve_task_streams(services: Services, workers: WorkerStreams, callers: Authentication) -> None:
@@ -443,7 +417,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     }
 
 
-def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> Mapping[str, _Work]:
+def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> Mapping[str, Work]:
     """What one launcher does at a time, by the name of the role."""
     notices = NoticeStore(pool, pages=settings.api.pages_url)
     return {

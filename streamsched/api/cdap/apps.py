@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, assert_never
 from starlette.responses import Response
 
 from streamsched.api.cdap.addresses import AppDep
+from streamsched.api.cdap.dialect import CDAP
 from streamsched.api.cdap.forms import shown
 from streamsched.api.deps import CatalogDep
 from streamsched.api.rendering import rendered
@@ -21,8 +22,8 @@ from streamsched.domain.names import AppRef
 from streamsched.domain.triggers.trigger import Partitions, Total, leaves
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 
-routes = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP")
-of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP")
+routes = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP", CDAP)
+of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP", CDAP)
 
 _LARGEST_PAGE: Final = 1000
 

@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from streamsched.api.cdap.addresses import CATEGORIES, AppDep, check_category, find_program
+from streamsched.api.cdap.dialect import CDAP
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep
 from streamsched.api.routing.calls import Depends
@@ -28,8 +29,8 @@ from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
 from streamsched.store.catalog.records import ScheduleStatus
 
-of_app = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP")
-of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP")
+of_app = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP", CDAP)
+of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP", CDAP)
 
 #: Values of `trigger-type` and the trigger types they select. `time` includes the types CDAP does not have.
 _TYPES: Final[dict[str, frozenset[str]]] = {

@@ -7,6 +7,7 @@ from typing import Annotated
 from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
+from streamsched.api.cdap.dialect import CDAP
 from streamsched.api.deps import ClockDep, NamespaceDep, PreferencesDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
@@ -15,7 +16,7 @@ from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.json.scalar import texts
 from streamsched.domain.schedules.preferences import changed_preferences
 
-routes = Routes("/v3/namespaces/{namespace}/preferences", "CDAP")
+routes = Routes("/v3/namespaces/{namespace}/preferences", "CDAP", CDAP)
 
 ResolvedQuery = Annotated[
     bool, Query(description="With the preferences of the levels above; there are none, so it is the same.")

@@ -22,8 +22,8 @@ from starlette.responses import Response
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.cdap.addresses import SUPPORTED, AppDep, check_category
+from streamsched.api.cdap.dialect import CDAP, message
 from streamsched.api.deps import CatalogDep, ClockDep
-from streamsched.api.plain import message
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW
@@ -41,8 +41,8 @@ from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
 from streamsched.domain.triggers.trigger import Cron, TimeLeaf
 
-of_app = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP")
-of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP")
+of_app = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP", CDAP)
+of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP", CDAP)
 
 #: Schedules whose ticks are computed before other requests get their turn.
 _AT_ONCE: Final = 100

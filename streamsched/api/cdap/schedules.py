@@ -15,6 +15,7 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.cdap.addresses import ScheduleDep
+from streamsched.api.cdap.dialect import CDAP
 from streamsched.api.cdap.forms import Form, FormDep, shown
 from streamsched.api.deps import CatalogDep, ServicesDep
 from streamsched.api.rendering import rendered
@@ -29,7 +30,7 @@ from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.schedules.schedule import Schedule
 
-routes = Routes("/v3/namespaces/{namespace}/apps/{app}/schedules", "CDAP")
+routes = Routes("/v3/namespaces/{namespace}/apps/{app}/schedules", "CDAP", CDAP)
 
 StrictDep = Annotated[bool, Query(description="Refuse members that CDAP does not have.")]
 

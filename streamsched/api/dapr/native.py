@@ -15,6 +15,7 @@ from streamsched.api.deps import DaprDep, TasksDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import task_view
 from streamsched.api.routing.calls import Depends
+from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Body, Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, Rule
@@ -26,7 +27,7 @@ from streamsched.dapr.desk import KnownJob
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError, NotFoundError
 
-routes = Routes("/v1/dapr/{namespace}/{app}", "Dapr")
+routes = Routes("/v1/dapr/{namespace}/{app}", "Dapr", HttpDialect(name="dapr", prefix="/v1/dapr/", reads_lines=True))
 
 #: Ends of ticks that are shown with a job.
 _ENDS = 20

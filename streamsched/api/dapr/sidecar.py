@@ -29,6 +29,7 @@ from streamsched.api.bounds.body_room import BodyRoom
 from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
+from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import Unruled
@@ -43,6 +44,7 @@ log = structlog.get_logger()
 
 #: The last is the path of the proposal, which Dapr never served.
 _PREFIXES = ("/v1.0", "/v1.0-alpha1", "/v1.0/schedule")
+_DIALECT = HttpDialect(name="dapr", prefix="/v1.0", reads_forms=True)
 
 FireCount = Annotated[int, Query(ge=1, le=1000, description="Number of deliveries.")]
 
@@ -59,7 +61,8 @@ def make_sidecar(desk: DaprDesk, endpoint: DaprEndpoint, hosts: AllowedHosts, *,
             raise HTTPException(HTTPStatus.UNAUTHORIZED, "the api token is missing or wrong")
 
     table = RouteTable(chain(*(routes.below("", prefix) for prefix in _PREFIXES), probes), door=admit)
-    api = Starlette(routes=[table], middleware=[Middleware(RequestGuard, hosts=hosts)], exception_handlers=PROBLEMS)
+    guard = Middleware(RequestGuard, hosts=hosts, dialects=[_DIALECT])
+    api = Starlette(routes=[table], middleware=[guard], exception_handlers=PROBLEMS)
     api.state.body_room = BodyRoom(body_limit)
     return api
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from streamsched.api.description.shared_schemas import MAYBE_TEXT
 from streamsched.codec.schema.shapes import (
     Definitions,
-    Schema,
     answer,
     any_text,
     anything,
@@ -16,6 +15,7 @@ from streamsched.codec.schema.shapes import (
     constant,
     instant,
     integer,
+    like,
     nullable,
     object_by_name,
     one_of,
@@ -23,12 +23,6 @@ from streamsched.codec.schema.shapes import (
     text,
     texts,
 )
-
-
-def _like(example: Any, about: str) -> Schema:
-    """An object of another product's dialect."""
-    return {"type": "object", "examples": [example], "description": about}
-
 
 _VERDICT: Final = answer(
     {
@@ -87,19 +81,6 @@ _CDAP_RECORD: Final = answer(
         "description": any_text(""),
     }
 )
-_PAGERDUTY_TASK: Final = answer(
-    {
-        "key": any_text("TaskKey(2016-02-09T01:41:12.959Z,orders,1)"),
-        "enqueueingTime": any_text("2016-02-09T01:31:12.959Z"),
-        "partitionId": integer(3),
-        "data": anything({"to": "x"}),
-        "numberOfAttempts": integer(0),
-        "status": any_text("Incomplete"),
-        "details": {"type": "object", "examples": [{"attempts": []}]},
-    }
-)
-_ERRORS: Final = {"errors": array(any_text("Unable to parse provided task key"))}
-
 FOREIGN: Final[Definitions] = {
     "EventList": answer(
         {
@@ -145,7 +126,7 @@ FOREIGN: Final[Definitions] = {
             "behind": anything(),
         }
     ),
-    "CdapSchedule": _like(
+    "CdapSchedule": like(
         {
             "program": {"programName": "join", "programType": "WORKFLOW"},
             "trigger": {
@@ -187,34 +168,10 @@ FOREIGN: Final[Definitions] = {
     "CdapTicks": _RUNTIME,
     "CdapTicksOfPrograms": array({"type": "object"}),
     "CdapPrograms": array(
-        _like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000
+        like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000
     ),
     "CdapPreferences": texts("region", "EU"),
-    "PagerdutyStatus": answer({"status": any_text("OK")}),
-    "PagerdutyTask": answer({"task": _PAGERDUTY_TASK, **_ERRORS}),
-    "PagerdutyTasks": answer({"tasks": array(_PAGERDUTY_TASK), **_ERRORS}),
-    "PagerdutyProblem": answer(_ERRORS),
-    "PagerdutyDrop": _like({"task": {"status": "Dropped"}}, "The task's new status."),
-    "PagerdutyNewTasks": array(
-        _like(
-            {
-                "orderingId": "incident-1",
-                "scheduledTime": "2126-02-09T01:41:12.959Z",
-                "uniquenessKey": "notify-1",
-                "taskData": {"a": "b"},
-                "version": 1,
-            },
-            "A record as on the topic.",
-        ),
-        maxItems=1000,
-    ),
-    "PagerdutyRegistered": answer(
-        {
-            "tasks": array(answer({"key": any_text(), "verdict": any_text("made"), "id": any_text("5f0c")})),
-            **_ERRORS,
-        }
-    ),
-    "LineageEvent": _like(
+    "LineageEvent": like(
         {
             "eventType": "COMPLETE",
             "eventTime": "2026-01-02T03:04:05Z",
@@ -231,7 +188,7 @@ FOREIGN: Final[Definitions] = {
             "ignored": array(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
         }
     ),
-    "DaprJob": _like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API."),
+    "DaprJob": like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API."),
     "DaprJobs": answer({"jobs": array(ref("DaprJob"))}),
     "DaprFires": answer({"name": any_text("backup"), "next": array(instant())}),
     "DaprDeleted": answer({"deleted": integer(2)}),

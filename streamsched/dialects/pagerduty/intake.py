@@ -1,4 +1,4 @@
-"""Registers the tasks that PagerDuty's clients write to a topic (`codec.pagerduty.task`)."""
+"""Registers the tasks that PagerDuty's clients write to a topic (`dialects.pagerduty.codec.task`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.codec.pagerduty.task import POLICY, decode
+from streamsched.dialects.pagerduty.codec.task import POLICY, decode
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.limits import add_duration
 from streamsched.domain.tasks.task import TaskRequest

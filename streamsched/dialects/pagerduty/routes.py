@@ -16,15 +16,18 @@ from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import TASKS
 from streamsched.api.deps import ClockDep, QueuesDep, TaskPartitionsDep, TasksDep
-from streamsched.api.pagerduty.views import task_view
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ANYBODY, IN_QUERY, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import parse
-from streamsched.codec.pagerduty import task as codec
-from streamsched.codec.pagerduty.task import SCHEDULER, TOO_LATE, TaskKey, read_time
+from streamsched.dialects.pagerduty import schemas
+from streamsched.dialects.pagerduty.codec import task as codec
+from streamsched.dialects.pagerduty.codec.task import SCHEDULER, TOO_LATE, TaskKey, read_time
+from streamsched.dialects.pagerduty.intake import open_pagerduty_queue
+from streamsched.dialects.pagerduty.views import task_view
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import (
     ConflictError,
@@ -37,9 +40,9 @@ from streamsched.domain.errors import (
 from streamsched.domain.json_value import member_path
 from streamsched.domain.tasks.queue import MOST_TASKS
 from streamsched.store.tasks.queues import QueueStore
-from streamsched.tasks.intake import open_pagerduty_queue
 
-routes = Routes("/api/v1", "PagerDuty")
+_DIALECT: Final = HttpDialect(name="pagerduty", refusal=(schemas.PROBLEM, lambda text: {"errors": [text]}))
+routes = Routes("/api/v1", "PagerDuty", _DIALECT)
 
 #: The longest window of a list, and the most bytes of data in one answer.
 _WINDOW: Final = timedelta(hours=8)
@@ -67,13 +70,13 @@ def _answering_errors(route: Callable[_P, Awaitable[Response]]) -> Callable[_P, 
     return answered
 
 
-@routes.get("/status", "Status (PagerDuty)", may=ANYBODY, answers="PagerdutyStatus")
+@routes.get("/status", "Status (PagerDuty)", may=ANYBODY, answers=schemas.STATUS)
 async def status() -> Response:
     """200 while the process answers."""
     return rendered({"status": "OK"})
 
 
-@routes.get("/task", "Get a task (PagerDuty)", may=VIEW_ALL, answers="PagerdutyTask", missing=True)
+@routes.get("/task", "Get a task (PagerDuty)", may=VIEW_ALL, answers=schemas.TASK, missing=True)
 @_answering_errors
 async def get_task(
     queues: QueuesDep,
@@ -93,7 +96,7 @@ async def get_task(
     return rendered({"task": task_view(found, data.get(task), count), "errors": []})
 
 
-@routes.get("/tasks", "List tasks (PagerDuty)", may=VIEW_ALL, answers="PagerdutyTasks", missing=True)
+@routes.get("/tasks", "List tasks (PagerDuty)", may=VIEW_ALL, answers=schemas.TASKS, missing=True)
 @_answering_errors
 async def list_tasks(
     tasks: TasksDep,
@@ -140,7 +143,7 @@ async def list_tasks(
     "/task",
     "Drop a task (PagerDuty)",
     may=OPERATE_ALL,
-    body="PagerdutyDrop",
+    body=schemas.DROP,
     answers={204: ""},
     conflict=True,
     missing=True,
@@ -169,8 +172,8 @@ async def drop_task(
     "/tasks",
     "Schedule tasks (PagerDuty)",
     may=Rule(Permission.EMIT, Scope.INSTALLATION, emits=IN_QUERY),
-    body="PagerdutyNewTasks",
-    answers={202: "PagerdutyRegistered"},
+    body=schemas.NEW_TASKS,
+    answers={202: schemas.REGISTERED},
     conflict=True,
     missing=True,
     limit=TASKS,

@@ -7,7 +7,7 @@ from typing import Any, Final, assert_never
 
 import orjson
 
-from streamsched.codec.pagerduty.task import TaskKey, time_text
+from streamsched.dialects.pagerduty.codec.task import TaskKey, time_text
 from streamsched.domain.tasks.identity import TaskLane, partition_of
 from streamsched.domain.tasks.task import TaskState
 from streamsched.store.tasks.registry import TaskRecord

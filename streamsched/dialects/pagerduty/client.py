@@ -1,6 +1,6 @@
 """Schedules tasks from a program, as PagerDuty's client does.
 
-    from streamsched.tasks.client import Scheduler, Task
+    from streamsched.dialects.pagerduty.client import Scheduler, Task
 
     with Scheduler("kafka://127.0.0.1:9092") as scheduler:
         stored = scheduler.schedule_task(Task("incident-1", at, "notify-1", {"user": "7"}))
@@ -26,9 +26,9 @@ from urllib.parse import urlsplit
 import httpx
 import orjson
 
-from streamsched.codec.pagerduty.partitioner import partition_of_id
-from streamsched.codec.pagerduty.task import GRACE, SCHEDULER, TOO_LATE, Task, encode, is_too_late, to_json
 from streamsched.codec.problem import COME_BACK
+from streamsched.dialects.pagerduty.codec.partitioner import partition_of_id
+from streamsched.dialects.pagerduty.codec.task import GRACE, SCHEDULER, TOO_LATE, Task, encode, is_too_late, to_json
 from streamsched.domain.backoff import double_pause
 from streamsched.domain.errors import (
     ConfigurationError,
