@@ -14,7 +14,6 @@ from streamsched.api import health, openlineage
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.bounds.body_room import BodyRoom
-from streamsched.api.cdap.routes import cdap_routes
 from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.description.document import document
@@ -91,7 +90,7 @@ def make_routes() -> RouteTable:
     )
     own = chain.from_iterable(module.routes for module in modules)
     foreign = chain.from_iterable(routes for _, routes in added("routes"))
-    return RouteTable(chain(own, foreign, cdap_routes()), door=authorise)
+    return RouteTable(chain(own, foreign), door=authorise)
 
 
 def make_api(services: ApiServices, table: RouteTable | None = None) -> Starlette:

@@ -70,12 +70,16 @@ def test_a_dialect_can_be_deleted(name: str, tmp_path: Path) -> None:
         dev.start(PYTHONPATH=environ["PYTHONPATH"])
         url = json.loads((dev.state / "dev.json").read_text())["url"]
         served = httpx.get(f"{url}/v1/openapi.json", headers=dev.authorization)
-        shown = dev.run("--help", PYTHONPATH=environ["PYTHONPATH"]).out.splitlines()
+        commands, imports = (
+            dev.run(*words, "--help", PYTHONPATH=environ["PYTHONPATH"]).out for words in ((), ("import",))
+        )
     finally:
         dev.close()
     assert served.json() == left
-    assert "  import" in "\n".join(shown)
-    assert not [line for line in shown if line.split()[:1] and line.split()[0] in part.commands]
+    assert " deploy " in commands
+    assert " preferences " in imports
+    assert not [each for each in part.commands if f"  {each} " in commands]
+    assert not [each for each in part.imports if f"  {each.partition(':')[2]} " in imports]
 
 
 def _copy_without(name: str, tree: Path) -> None:

@@ -12,7 +12,6 @@ from streamsched.codec.schema.shapes import (
     anything,
     array,
     boolean,
-    constant,
     instant,
     integer,
     like,
@@ -21,7 +20,6 @@ from streamsched.codec.schema.shapes import (
     one_of,
     ref,
     text,
-    texts,
 )
 
 _VERDICT: Final = answer(
@@ -68,19 +66,6 @@ _ACCEPTED: Final = answer(
         "refused": integer(2000, about="All, when `errors` lists only the first."),
     },
 )
-_RUNTIME: Final = array(
-    answer(
-        {"id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"), "time": integer(1_772_000_000_000)}
-    )
-)
-_CDAP_RECORD: Final = answer(
-    {
-        "type": constant("App"),
-        "name": any_text("flights"),
-        "version": any_text("-SNAPSHOT"),
-        "description": any_text(""),
-    }
-)
 FOREIGN: Final[Definitions] = {
     "EventList": answer(
         {
@@ -126,51 +111,6 @@ FOREIGN: Final[Definitions] = {
             "behind": anything(),
         }
     ),
-    "CdapSchedule": like(
-        {
-            "program": {"programName": "join", "programType": "WORKFLOW"},
-            "trigger": {
-                "type": "PARTITION",
-                "dataset": {"namespace": "default", "dataset": "lines"},
-                "numPartitions": 5,
-            },
-            "constraints": [{"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True}],
-            "timeoutMillis": 86_400_000,
-        },
-        "CDAP's `ScheduleDetail`, or its older `ScheduleSpecification`.",
-    ),
-    "CdapDone": constant("OK"),
-    "CdapSchedules": array(ref("CdapSchedule")),
-    "CdapApps": one_of(
-        array(_CDAP_RECORD),
-        answer({"applications": array(_CDAP_RECORD)}, {"nextPageToken": any_text("flights")}),
-    ),
-    "CdapApp": answer(
-        {
-            "name": any_text("flights"),
-            "appVersion": any_text("-SNAPSHOT"),
-            "description": any_text(""),
-            "programs": array(
-                answer(
-                    {
-                        "type": constant("Workflow"),
-                        "app": any_text("flights"),
-                        "name": any_text("join"),
-                        "description": any_text(""),
-                    }
-                )
-            ),
-            "schedules": array(ref("CdapSchedule")),
-            "datasets": array(answer({"name": any_text("lines"), "type": constant("partitionedFileSet")})),
-        }
-    ),
-    "CdapStatus": answer({"status": any_text("SCHEDULED")}),
-    "CdapTicks": _RUNTIME,
-    "CdapTicksOfPrograms": array({"type": "object"}),
-    "CdapPrograms": array(
-        like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000
-    ),
-    "CdapPreferences": texts("region", "EU"),
     "LineageEvent": like(
         {
             "eventType": "COMPLETE",

@@ -1,4 +1,4 @@
-"""Registers the tasks that PagerDuty's clients write to a topic (`dialects.pagerduty.codec.task`)."""
+"""Registers the tasks that PagerDuty's clients write to a topic (`codec.task`)."""
 
 from __future__ import annotations
 
