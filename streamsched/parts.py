@@ -33,9 +33,9 @@ class Part:
         rank: where it stands among the others in lists for people.
         pages: of the documentation, below `docs`.
         routes: `api.routing.routes.Route`s.
-        service: what these use, made of the connections and the clock (`api.deps.PartService`).
+        service: what these use, made of the connections and the clock (`api.deps.dialect_service`).
         events: `codec.event.EventForm`, in which events may be.
-        commands: commands by name, as in `cli.shell.command_table.Source`.
+        commands: commands by name, as `cli.shell.command_table.Source`.
         imports: functions that are commands of `streamsched import`, named as these.
         settings: a `setting_values.SettingGroup`.
         loops: loops of a process that has all roles (`roles.role.PartLoops`).
@@ -56,6 +56,11 @@ class Part:
     intakes: str = ""
     connections: str = ""
 
+    @property
+    def package(self) -> str:
+        """Of its folder."""
+        return f"{_DIALECTS}.{self.name}"
+
     def load(self, place: str) -> Any:
         """What is at a place.
 
@@ -63,7 +68,7 @@ class Part:
             ImportError, AttributeError: there is nothing.
         """
         module, _, name = place.partition(":")
-        return getattr(import_module(f"{_DIALECTS}.{self.name}.{module}"), name)
+        return getattr(import_module(f"{self.package}.{module}"), name)
 
 
 @cache

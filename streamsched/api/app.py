@@ -14,7 +14,6 @@ from streamsched.api import health, openlineage
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.bounds.body_room import BodyRoom
-from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.description.document import document
 from streamsched.api.description.page import ReferencePage
@@ -83,7 +82,6 @@ def make_routes() -> RouteTable:
         webhooks,
         decisions,
         openlineage,
-        dapr,
         access,
         admin,
         health,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
@@ -29,7 +29,6 @@ from streamsched.catalog.relay import Relay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
-from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.errors import UnavailableError
@@ -62,7 +61,7 @@ from streamsched.process.run_forever import run_forever
 from streamsched.process.separation import check_users, find_unseparated
 from streamsched.process.supervision import Loop, supervise, wait_until_available
 from streamsched.roles.access import open_authentication
-from streamsched.roles.services import Services, make_desk, make_http_client
+from streamsched.roles.services import Services, make_http_client
 from streamsched.secrets.resolver import Secrets, find_installed
 from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
@@ -76,7 +75,6 @@ from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool
-from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.events.wakes import PostgresWakes
@@ -133,6 +131,9 @@ _ANNOUNCE_S: Final = 3.0
 Work = Callable[[], Coroutine[Any, Any, None]]
 #: Of a dialect: loops by the name of the role, one each at a time in the installation.
 PartIntakes = Callable[[Services], Mapping[str, Work]]
+#: Of a dialect: what goes on while a launcher delivers tasks. Called in the event loop that runs it; may raise
+#: ConfigurationError.
+PartConnections = Callable[[Settings, Pool, Clock, WorkerStreams], Sequence[Callable[[], Awaitable[None]]]]
 
 
 def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool = False) -> Mapping[str, Loop]:
@@ -280,23 +281,24 @@ async def _remove_bundles(store: BundleStore, clock: Clock) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TaskDelivery:
-    """The delivery of tasks in one process. `workers`: where connected workers attach."""
+    """The delivery of tasks in one process.
+
+    Attributes:
+        workers: where connected workers attach.
+        beside: what goes on until deliveries have ended: the moving of lanes, and the connections of dialects.
+    """
 
     loop: TaskLoop
     workers: WorkerStreams
-    dapr: DaprDelivery
-    mover: Callable[[], Awaitable[None]]
-    scheduler: Callable[[], Awaitable[None]] | None = None
+    beside: Sequence[Callable[[], Awaitable[None]]]
 
     async def run(self) -> None:
         """Delivers until cancelled. Apps and sidecars are disconnected when deliveries have ended."""
-        connecting = [asyncio.ensure_future(self.dapr.run()), asyncio.ensure_future(self.mover())]
-        if self.scheduler is not None:
-            connecting.append(asyncio.ensure_future(self.scheduler()))
+        running = [asyncio.ensure_future(each()) for each in self.beside]
         try:
             await self.loop.run()
         finally:
-            await cancel(*connecting, retry_s=CLOSING_S)
+            await cancel(*running, retry_s=CLOSING_S)
 
 
 def make_task_delivery(
@@ -311,11 +313,10 @@ def make_task_delivery(
     measured: PostgresClock | None = None,
 ) -> TaskDelivery:
     """Puts it together; `me` is this process; `environ`: the variables that secrets of webhooks may be; `measured`:
-    PostgreSQL's clock, which judges leases. Call it in the event loop that runs it. With `dapr_scheduler` it is also
-    Dapr's scheduler.
+    PostgreSQL's clock, which judges leases. Call it in the event loop that runs it.
 
     Raises:
-        ConfigurationError: the port of that is in use.
+        ConfigurationError: a dialect cannot be connected.
     """
     store, workers = DeliveryStore(pool), WorkerStreams(clock)
     partitions, me = TaskPartitions(pool), replace(me, reads=READS)
@@ -341,16 +342,11 @@ def make_task_delivery(
         capacity=settings.tasks.in_flight,
     )
     workers.on_room = loop.wake
-    instances = AppInstances(pool)
-    scheduler = None
-    if settings.dapr.scheduler:
-        from streamsched.dapr.scheduler_server import DaprSchedulerServer  # noqa: PLC0415 - it comes with an extra
-
-        desk = make_desk(pool, clock)
-        scheduler = DaprSchedulerServer(desk, workers, instances, address=settings.dapr.scheduler).run
     mover = LaneMover(partitions, leads=lambda: 0 in ownership.starting)
     moving = partial(supervise, {"task_partitions": mover.run}, metrics=metrics or Metrics())
-    return TaskDelivery(loop, workers, DaprDelivery(instances, workers), moving, scheduler)
+    added_connections: Iterator[tuple[Part, PartConnections]] = added("connections")
+    connections = [each for _, make in added_connections for each in make(settings, pool, clock, workers)]
+    return TaskDelivery(loop, workers, [*connections, moving])
 
 
 def task_intakes(services: Services) -> Mapping[str, Work]:

@@ -12,7 +12,6 @@ from streamsched.codec.schema.shapes import (
     anything,
     array,
     boolean,
-    instant,
     integer,
     like,
     nullable,
@@ -128,11 +127,6 @@ FOREIGN: Final[Definitions] = {
             "ignored": array(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
         }
     ),
-    "DaprJob": like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API."),
-    "DaprJobs": answer({"jobs": array(ref("DaprJob"))}),
-    "DaprFires": answer({"name": any_text("backup"), "next": array(instant())}),
-    "DaprDeleted": answer({"deleted": integer(2)}),
-    "DaprImported": answer({"imported": integer(2)}),
     "AnyText": text("a line", pattern="^.*$"),
     "AnyEvents": one_of(
         ref("Event"),

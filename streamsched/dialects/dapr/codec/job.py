@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from streamsched.codec.dapr.moment import go_duration_text, is_absolute, period, point_in_time
-from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
 from streamsched.codec.json.reading import prefix_errors
+from streamsched.dialects.dapr.codec.moment import go_duration_text, is_absolute, period, point_in_time
+from streamsched.dialects.dapr.codec.refusal import JobFault, JobRefusedError
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridge
 from streamsched.domain.schedules.schedule import Misfire

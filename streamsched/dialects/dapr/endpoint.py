@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from streamsched.codec.dapr.scope import DaprApp
+from streamsched.dialects.dapr.codec.scope import DaprApp
 
 #: The header of the API token, in HTTP and in gRPC's metadata.
 TOKEN_HEADER: Final = "dapr-api-token"

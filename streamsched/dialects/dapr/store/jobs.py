@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, NamedTuple
 
-from streamsched.codec.dapr.export import ExportedLine, JobCounters
+from streamsched.dialects.dapr.codec.export import ExportedLine, JobCounters
 from streamsched.domain.errors import InvalidError, NotFoundError, storable_text
 from streamsched.domain.tasks.identity import TaskLane, task_id
 from streamsched.domain.tasks.registration import RegistrationVerdict
@@ -18,7 +18,7 @@ from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import stored_queue
 from streamsched.store.tasks.registration import check_registrations, register, stored_state
 
-_SQL: Final = queries("dapr/jobs")
+_SQL: Final = queries("jobs", "streamsched.dialects.dapr.store")
 #: The most jobs of one message, and of one import.
 MOST_JOBS: Final = 100_000
 #: Jobs ended by one statement, and restored.

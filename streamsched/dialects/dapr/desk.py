@@ -10,19 +10,20 @@ from typing import Final
 
 import structlog
 
-from streamsched.codec.dapr.export import ExportedLine, ExportReader, JobCounters, job_of_line
-from streamsched.codec.dapr.job import DEFAULT_FAILURE, DaprJob, check_name, check_present, retry_of, timing
-from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
-from streamsched.codec.dapr.scope import DaprScope
-from streamsched.codec.dapr.stored import CONTENT_TYPE, job_from_bytes, job_to_bytes
 from streamsched.codec.json.reading import prefix_errors
+from streamsched.dialects.dapr.codec.export import ExportedLine, ExportReader, JobCounters, job_of_line
+from streamsched.dialects.dapr.codec.job import DEFAULT_FAILURE, DaprJob, check_name, check_present, retry_of, timing
+from streamsched.dialects.dapr.codec.refusal import JobFault, JobRefusedError
+from streamsched.dialects.dapr.codec.scope import DaprScope
+from streamsched.dialects.dapr.codec.stored import CONTENT_TYPE, job_from_bytes, job_to_bytes
+from streamsched.dialects.dapr.store.jobs import MOST_JOBS, DaprJobStore, JobTask
 from streamsched.domain.errors import ConflictError, InvalidDefinitionError, InvalidError, NotFoundError
 from streamsched.domain.tasks.queue import QueuePolicy, WorkerTarget
 from streamsched.domain.tasks.recurrence import next_ticks
 from streamsched.domain.tasks.registration import RegistrationVerdict
 from streamsched.domain.tasks.task import OnExisting, TaskRequest
 from streamsched.ports.clock import Clock
-from streamsched.store.dapr.jobs import MOST_JOBS, DaprJobStore, JobTask
+from streamsched.store.connections import Pool
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.wire.task_requests import options_from_json
@@ -42,6 +43,11 @@ class KnownJob:
 
     job: DaprJob
     task: JobTask
+
+
+def make_desk(pool: Pool, clock: Clock) -> DaprDesk:
+    """The requests for jobs of any app."""
+    return DaprDesk(DaprJobStore(pool), QueueStore(pool), TaskRegistry(pool), clock)
 
 
 class DaprDesk:

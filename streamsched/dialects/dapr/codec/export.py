@@ -20,10 +20,10 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from streamsched.codec.dapr.job import DaprData, DaprJob
-from streamsched.codec.dapr.job_json import job_from_object, job_to_json
 from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.json.scalar import loads
+from streamsched.dialects.dapr.codec.job import DaprData, DaprJob
+from streamsched.dialects.dapr.codec.job_json import job_from_object, job_to_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import MOST_SLOTS
 

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from streamsched.cli.commands.dapr import job
 from streamsched.cli.group import new_group
+from streamsched.dialects.dapr.commands import job
 
 
 def commands() -> typer.Typer:
@@ -45,7 +45,7 @@ def serve(
 
     Any number of endpoints can serve an app; launchers deliver its jobs. Settings are in STREAMSCHED_*.
     """
-    from streamsched.roles.dapr_endpoint import run_dapr
+    from streamsched.dialects.dapr.loops import run_dapr
 
     run_dapr(
         os.environ,

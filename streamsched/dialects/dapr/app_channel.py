@@ -12,7 +12,7 @@ from datetime import timedelta
 from enum import StrEnum
 from typing import Final, NamedTuple, Protocol
 
-from streamsched.codec.dapr.job import DaprJob
+from streamsched.dialects.dapr.codec.job import DaprJob
 from streamsched.domain.errors import InvalidError
 
 #: The longest delivery.

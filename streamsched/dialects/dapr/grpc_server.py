@@ -18,11 +18,18 @@ from google.protobuf import any_pb2, duration_pb2
 from google.protobuf.message import DecodeError
 from google.rpc import error_details_pb2, status_pb2
 
-from streamsched.codec.dapr.job import DEFAULT_FAILURE, ConstantFailure, DaprData, DaprJob, DropFailure, FailurePolicy
-from streamsched.codec.dapr.job_json import MOST_SECONDS
-from streamsched.codec.dapr.refusal import JobAnswer, JobOperation, answer_of
-from streamsched.dapr.desk import DaprDesk, KnownJob
-from streamsched.dapr.endpoint import DaprEndpoint
+from streamsched.dialects.dapr.codec.job import (
+    DEFAULT_FAILURE,
+    ConstantFailure,
+    DaprData,
+    DaprJob,
+    DropFailure,
+    FailurePolicy,
+)
+from streamsched.dialects.dapr.codec.job_json import MOST_SECONDS
+from streamsched.dialects.dapr.codec.refusal import JobAnswer, JobOperation, answer_of
+from streamsched.dialects.dapr.desk import DaprDesk, KnownJob
+from streamsched.dialects.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, StreamschedError
 from streamsched.setting_values import url_here
 

@@ -34,10 +34,10 @@ from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import Unruled
 from streamsched.api.routing.table import RouteTable
-from streamsched.codec.dapr.job_json import job_from_json, job_to_json
-from streamsched.codec.dapr.refusal import JobOperation, answer_of, error_json
-from streamsched.dapr.desk import DaprDesk, KnownJob
-from streamsched.dapr.endpoint import DaprEndpoint
+from streamsched.dialects.dapr.codec.job_json import job_from_json, job_to_json
+from streamsched.dialects.dapr.codec.refusal import JobOperation, answer_of, error_json
+from streamsched.dialects.dapr.desk import DaprDesk, KnownJob
+from streamsched.dialects.dapr.endpoint import DaprEndpoint
 from streamsched.domain.errors import StreamschedError
 
 log = structlog.get_logger()

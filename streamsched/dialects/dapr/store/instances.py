@@ -29,7 +29,7 @@ class AppInstance(NamedTuple):
     token: str = ""
 
 
-_SQL: Final = queries("dapr/instances")
+_SQL: Final = queries("instances", "streamsched.dialects.dapr.store")
 _LIVE: Final = Select(_SQL["live"], AppInstance)
 
 

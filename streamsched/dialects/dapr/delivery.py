@@ -11,13 +11,13 @@ from urllib.parse import urlsplit
 
 import structlog
 
-from streamsched.codec.dapr.stored import job_from_bytes
-from streamsched.dapr.app_channel import AppChannel, JobDeliveryResult
-from streamsched.dapr.http_channel import HttpAppChannel
+from streamsched.dialects.dapr.app_channel import AppChannel, JobDeliveryResult
+from streamsched.dialects.dapr.codec.stored import job_from_bytes
+from streamsched.dialects.dapr.http_channel import HttpAppChannel
+from streamsched.dialects.dapr.store.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.domain.errors import InvalidError, UnavailableError, describe_failure
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.process.cancellation import cancel
-from streamsched.store.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.tasks.worker_streams import WorkerStream, WorkerStreams
 
 log = structlog.get_logger()
@@ -95,7 +95,7 @@ def open_channel(instance: AppInstance) -> AppChannel:
         ModuleNotFoundError: gRPC is not installed.
     """
     if urlsplit(instance.address).scheme == "grpc":
-        from streamsched.dapr.grpc_channel import GrpcAppChannel  # noqa: PLC0415 - it comes with an extra
+        from streamsched.dialects.dapr.grpc_channel import GrpcAppChannel  # noqa: PLC0415 - it comes with an extra
 
         return GrpcAppChannel(instance)
     return HttpAppChannel(instance)

@@ -7,13 +7,13 @@ from urllib.parse import quote, urlsplit
 
 import httpx
 
-from streamsched.codec.dapr.job import DaprJob
-from streamsched.codec.dapr.job_json import body_of
-from streamsched.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
+from streamsched.dialects.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
+from streamsched.dialects.dapr.codec.job import DaprJob
+from streamsched.dialects.dapr.codec.job_json import body_of
+from streamsched.dialects.dapr.store.instances import AppInstance
 from streamsched.domain.addresses import EVERYWHERE
 from streamsched.domain.errors import InvalidError, describe_failure
 from streamsched.process.http_client import HttpClient
-from streamsched.store.dapr.instances import AppInstance
 
 
 class HttpAppChannel:

@@ -18,11 +18,18 @@ from typing import Any, Final, NoReturn
 
 import orjson
 
-from streamsched.codec.dapr.job import DEFAULT_FAILURE, ConstantFailure, DaprData, DaprJob, DropFailure, FailurePolicy
-from streamsched.codec.dapr.refusal import JobFault, JobRefusedError
-from streamsched.codec.dapr.value import VALUE, value_from_bytes, value_to_bytes
 from streamsched.codec.json.reading import format_value
 from streamsched.codec.json.scalar import parse
+from streamsched.dialects.dapr.codec.job import (
+    DEFAULT_FAILURE,
+    ConstantFailure,
+    DaprData,
+    DaprJob,
+    DropFailure,
+    FailurePolicy,
+)
+from streamsched.dialects.dapr.codec.refusal import JobFault, JobRefusedError
+from streamsched.dialects.dapr.codec.value import VALUE, value_from_bytes, value_to_bytes
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.schedules.schedule import Misfire

@@ -10,10 +10,10 @@ from dapr.proto.common.v1 import common_pb2
 from dapr.proto.runtime.v1 import appcallback_pb2, appcallback_pb2_grpc
 from google.protobuf import any_pb2
 
-from streamsched.codec.dapr.job import DaprJob
-from streamsched.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
+from streamsched.dialects.dapr.app_channel import CONNECT_S, REASON, TIMEOUT, JobDelivery, JobDeliveryResult
+from streamsched.dialects.dapr.codec.job import DaprJob
+from streamsched.dialects.dapr.store.instances import AppInstance
 from streamsched.process.cancellation import cancel
-from streamsched.store.dapr.instances import AppInstance
 
 #: How gRPC ends a call whose connection broke. An app can answer the same, but then its connection is there.
 _CUT: Final = frozenset({grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.INTERNAL})

@@ -10,8 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from streamsched.api.body import LINES, BodyBytes, read_lines
-from streamsched.api.dapr.sidecar import FireCount, fires_view, job_view
-from streamsched.api.deps import DaprDep, TasksDep
+from streamsched.api.deps import TasksDep, dialect_service
 from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import task_view
 from streamsched.api.routing.calls import Depends
@@ -20,10 +19,12 @@ from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Body, Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, Rule
 from streamsched.api.streams.long_lists import start_reading, stream_object
-from streamsched.codec.dapr.export import export_end, export_head, export_line
-from streamsched.codec.dapr.job_json import job_from_json
-from streamsched.codec.dapr.scope import DaprApp
-from streamsched.dapr.desk import KnownJob
+from streamsched.dialects.dapr import schemas
+from streamsched.dialects.dapr.codec.export import export_end, export_head, export_line
+from streamsched.dialects.dapr.codec.job_json import job_from_json
+from streamsched.dialects.dapr.codec.scope import DaprApp
+from streamsched.dialects.dapr.desk import DaprDesk, KnownJob
+from streamsched.dialects.dapr.sidecar import FireCount, fires_view, job_view
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError, NotFoundError
 
@@ -37,18 +38,19 @@ async def _app(namespace: str, app: str) -> DaprApp:
     return DaprApp(namespace, app)
 
 
+DaprDep = Annotated[DaprDesk, dialect_service("dapr")]
 AppDep = Annotated[DaprApp, Depends(_app)]
 PrefixQuery = Annotated[str, Query(description="Only jobs whose names begin with this.")]
 
 
-@routes.get("/jobs", "List the jobs of an app", may=VIEW, answers="DaprJobs")
+@routes.get("/jobs", "List the jobs of an app", may=VIEW, answers=schemas.JOBS)
 async def list_jobs(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Response:
     """All at one moment, by name. `lastFire` is in the answer for one job only."""
     found = dapr.jobs(app, prefix)
     return await stream_object({}, [("jobs", found, lambda part: [job_view(each) for each in part])])
 
 
-@routes.delete("/jobs", "Delete jobs by prefix, or all", may=OPERATE, answers="DaprDeleted")
+@routes.delete("/jobs", "Delete jobs by prefix, or all", may=OPERATE, answers=schemas.DELETED)
 async def delete_prefix(
     app: AppDep,
     dapr: DaprDep,
@@ -79,7 +81,12 @@ async def export(app: AppDep, dapr: DaprDep, prefix: PrefixQuery = "") -> Respon
 
 
 @routes.post(
-    "/import", "Import exported jobs", may=OPERATE, body=Body({LINES: "AnyText"}), answers="DaprImported", conflict=True
+    "/import",
+    "Import exported jobs",
+    may=OPERATE,
+    body=Body({LINES: "AnyText"}),
+    answers=schemas.IMPORTED,
+    conflict=True,
 )
 async def import_jobs(
     request: Request,
@@ -93,13 +100,13 @@ async def import_jobs(
     return rendered({"imported": await dapr.restore(app, read_lines(request), overwrite=overwrite)})
 
 
-@routes.get("/jobs/{name}/next", "List the next deliveries of a job", may=VIEW, answers="DaprFires")
+@routes.get("/jobs/{name}/next", "List the next deliveries of a job", may=VIEW, answers=schemas.FIRES)
 async def next_fires(name: str, app: AppDep, dapr: DaprDep, count: FireCount = 10) -> Response:
     """`next`: instants, soonest first; of missed deliveries those that the misfire policy makes up for."""
     return rendered(fires_view(name, await dapr.next_fires(app, name, count)))
 
 
-@routes.get("/jobs/{name:path}", "Show a job", may=VIEW, answers="DaprJob")
+@routes.get("/jobs/{name:path}", "Show a job", may=VIEW, answers=schemas.JOB)
 async def show(name: str, app: AppDep, dapr: DaprDep, tasks: TasksDep) -> Response:
     """A job with its task and the latest ends of its ticks, newest first."""
     found = await dapr.get(app, name)
@@ -116,8 +123,8 @@ async def show(name: str, app: AppDep, dapr: DaprDep, tasks: TasksDep) -> Respon
     "/jobs/{name:path}",
     "Schedule a job",
     may=Rule(Permission.EMIT, emits="{app}.{name}"),
-    body="DaprJob",
-    answers={201: "DaprJob"},
+    body=schemas.JOB,
+    answers={201: schemas.JOB},
     conflict=True,
 )
 async def schedule(name: str, body: BodyBytes, app: AppDep, dapr: DaprDep) -> Response:

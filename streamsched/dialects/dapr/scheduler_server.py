@@ -19,11 +19,11 @@ import structlog
 from dapr.proto.runtime.v1 import jobs_pb2
 from google.protobuf import any_pb2
 
-from streamsched.codec.dapr.job import DaprJob
-from streamsched.codec.dapr.scope import ActorType, DaprApp, DaprScope
-from streamsched.codec.dapr.stored import job_from_bytes
-from streamsched.dapr.desk import DaprDesk, KnownJob
-from streamsched.dapr.grpc_server import (
+from streamsched.dialects.dapr.codec.job import DaprJob
+from streamsched.dialects.dapr.codec.scope import ActorType, DaprApp, DaprScope
+from streamsched.dialects.dapr.codec.stored import job_from_bytes
+from streamsched.dialects.dapr.desk import DaprDesk, KnownJob
+from streamsched.dialects.dapr.grpc_server import (
     MOST_CALLS,
     SERVER_OPTIONS,
     grpc_message,
@@ -31,7 +31,8 @@ from streamsched.dapr.grpc_server import (
     job_to_message,
     serialize,
 )
-from streamsched.dapr.scheduler_messages import PACKAGE, scheduler_messages
+from streamsched.dialects.dapr.scheduler_messages import PACKAGE, scheduler_messages
+from streamsched.dialects.dapr.store.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.domain.errors import (
     ConfigurationError,
     ConflictError,
@@ -43,7 +44,6 @@ from streamsched.domain.errors import (
 )
 from streamsched.domain.tasks.attempt import StartedTask
 from streamsched.process.cancellation import cancel
-from streamsched.store.dapr.instances import SCHEDULERS, AppInstance, AppInstances
 from streamsched.tasks.worker_streams import StoppedDelivery, WorkerStream, WorkerStreams
 
 log = structlog.get_logger()

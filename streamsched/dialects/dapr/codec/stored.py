@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from streamsched.codec.dapr.job import ConstantFailure, DaprData, DaprJob, DropFailure, FailurePolicy
+from streamsched.dialects.dapr.codec.job import ConstantFailure, DaprData, DaprJob, DropFailure, FailurePolicy
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.schedules.schedule import Misfire
 
