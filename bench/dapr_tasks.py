@@ -18,7 +18,7 @@ from google.protobuf import any_pb2
 from bench.dapr_processes import APP, dapr_scheduler, endpoint, launcher
 from bench.installation import Installation
 from bench.task_registration import DATA, Paced, paced
-from streamsched.dapr.scheduler_messages import PACKAGE, scheduler_messages
+from streamsched.dialects.dapr.scheduler_messages import PACKAGE, scheduler_messages
 
 #: Streams of jobs that a sidecar opens to each scheduler.
 STREAMS: Final = 3

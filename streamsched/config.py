@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, TypeVar, cast
 from urllib.parse import parse_qsl, urlsplit
 
 from streamsched.domain.access.claims import ALGORITHMS, grants_from_text
@@ -28,6 +28,7 @@ from streamsched.domain.programs.inherited_environment import DEFAULT, parse_nam
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
+from streamsched.parts import added
 from streamsched.setting_values import (
     LOOPBACK,
     SettingGroup,
@@ -46,6 +47,8 @@ from streamsched.setting_values import (
     variables_of,
     written_value,
 )
+
+_Group = TypeVar("_Group", bound=SettingGroup)
 
 _HTTP: Final = url("http://… or https://…", "http", "https")
 
@@ -328,19 +331,11 @@ class SparkSettings(SettingGroup):
     prepared_drivers: int = setting(0, number(0, 1000, zero="none"), variable="prepared_drivers")
 
 
-def _queues(text: str) -> dict[str, str]:
-    """The queue of each topic."""
-    listed = (each if "=" in each else f"{each.strip()}={each}" for each in text.split(",") if each.strip())
-    return pairs(",".join(listed), "topic=queue,topic=queue")
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskSettings(SettingGroup):
     """Tasks.
 
     Attributes:
-        topics: topics with tasks of PagerDuty's clients: comma-separated `topic`, or `topic=queue`.
-        log_url: the log of these topics; default: the log.
         in_flight: most tasks of all queues that a launcher delivers at a time; one queue takes at most half of what the
             others leave.
         streams_host, streams_port: address at which a launcher gives tasks to workers; port 0: any free one.
@@ -349,44 +344,10 @@ class TaskSettings(SettingGroup):
 
     VARIABLES: ClassVar[str] = "task_"
 
-    topics: Mapping[str, str] = setting("", _queues)
-    log_url: str = setting("", url("a URL such as kafka://…"))
     in_flight: int = setting(2000, number(1), variable="tasks_in_flight")
     streams_host: str = "127.0.0.1"
     streams_port: int = setting(0, port("any free one"))
     streams_url: str = setting("", _HTTP)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DaprSettings(SettingGroup):
-    """Jobs of Dapr apps.
-
-    Attributes:
-        app_id: app whose Dapr sidecar this process replaces; empty: none. Its jobs are in queue
-            `dapr.<dapr_namespace>.<dapr_app_id>`.
-        namespace: namespace of the app.
-        host, http_port, grpc_port: address of Dapr's jobs API; port 0: any free port.
-        app: where the app gets its jobs: comma-separated addresses of its instances, as launchers reach them, such as
-            `grpc://127.0.0.1:3010` or `http://127.0.0.1:8080`; empty: none here.
-        api_token: token that clients of that API must send; empty: none.
-        app_token: token that is sent to the app; empty: none.
-        scheduler: `host:port` at which this launcher is Dapr's scheduler, as sidecars reach it; empty: it is none.
-            Without TLS.
-        strict: answers as Dapr where this product would answer better: 500 for a missing job, for example.
-    """
-
-    VARIABLES: ClassVar[str] = "dapr_"
-
-    app_id: str = ""
-    namespace: str = "default"
-    host: str = "127.0.0.1"
-    http_port: int = setting(3500, port("any free one"))
-    grpc_port: int = setting(50001, port("any free one"))
-    app: str = ""
-    api_token: str = setting("", secret=True)
-    app_token: str = setting("", secret=True)
-    scheduler: str = ""
-    strict: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -415,6 +376,11 @@ class MailVariables(SettingGroup):
         require(bool(self.sender or not self.url), "mail_from", "must be set with a mail server")
 
 
+def _dialects() -> Mapping[str, type[SettingGroup]]:
+    """The settings of dialects, by their names."""
+    return {part.name: settings for part, settings in added("settings")}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What every process of an installation has. Durations have the format of `domain.time.duration`, or are `0`.
@@ -428,6 +394,7 @@ class Settings:
         lease: how long a shard, a role or inline runs stay with a process that does not renew its lease.
         traces: whether spans of events, jobs and runs are sent to a receiver of OpenTelemetry (`OTEL_EXPORTER_OTLP_*`):
             `true` or `false`. Every process of an installation has the same.
+        dialects: those of dialects (`of`).
     """
 
     texts: Mapping[str, str] = field(repr=False, compare=False)
@@ -447,7 +414,9 @@ class Settings:
     programs: ProgramSettings = field(default_factory=ProgramSettings)
     spark: SparkSettings = field(default_factory=SparkSettings)
     tasks: TaskSettings = field(default_factory=TaskSettings)
-    dapr: DaprSettings = field(default_factory=DaprSettings)
+    dialects: Mapping[type[SettingGroup], SettingGroup] = field(
+        default_factory=lambda: {kind: kind() for kind in _dialects().values()}, metadata={"groups": _dialects}
+    )
     smtp: MailVariables = field(default_factory=MailVariables)
 
     def __post_init__(self) -> None:
@@ -474,9 +443,14 @@ class Settings:
         values: dict[str, dict[str, Any]] = {}
         for name, text in texts.items():
             values.setdefault(known[name].group, {})[known[name].field.name] = known[name].read(text)
-        own = values.pop("", {})
-        groups = {name: cls.__dataclass_fields__[name].default_factory(**group) for name, group in values.items()}
-        return cls(texts=texts, **own, **groups)
+        own, kinds = values.pop("", {}), {each.group: each.settings for each in known.values()}
+        dialects = {kind: kind(**values.pop(name, {})) for name, kind in _dialects().items()}
+        groups = {name: kinds[name](**group) for name, group in values.items()}
+        return cls(texts=texts, dialects=dialects, **own, **groups)
+
+    def of(self, kind: type[_Group]) -> _Group:
+        """The settings of a dialect."""
+        return cast("_Group", self.dialects[kind])
 
     def changed(self, **given: object) -> Self:
         """These settings with others `given`, as in `from_env`."""

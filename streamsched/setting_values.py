@@ -81,13 +81,17 @@ class Variable(NamedTuple):
 
 
 def variables_of(settings: type, group: str = "") -> Iterator[Variable]:
-    """The variables of a dataclass of settings, and after them those of its groups."""
+    """The variables of a dataclass of settings, and after them those of its groups: fields, and what the function
+    `groups` in the metadata of a field returns by name.
+    """
     before = getattr(settings, "VARIABLES", "")
     groups: list[tuple[str, type]] = []
     for each in fields(settings):
         factory = each.default_factory
         if isinstance(factory, type) and issubclass(factory, SettingGroup):
             groups.append((each.name, factory))
+        elif made := each.metadata.get("groups"):
+            groups += made().items()
         elif each.init and each.compare:
             yield Variable(each.metadata.get("variable") or before + each.name, group, settings, each)
     for name, kind in groups:

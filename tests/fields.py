@@ -7,8 +7,8 @@ from datetime import timedelta
 from typing import Any, Final
 
 import streamsched as define
-from streamsched.codec.cdap import schedule as cdap
 from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
+from streamsched.dialects.cdap.codec import schedule as cdap
 from streamsched.domain.limits import MOST_SLOTS
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Program, Schedule

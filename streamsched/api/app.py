@@ -14,13 +14,9 @@ from streamsched.api import health, openlineage
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.bounds.body_room import BodyRoom
-from streamsched.api.cdap.default_namespace import DefaultNamespace
-from streamsched.api.cdap.routes import cdap_routes
-from streamsched.api.dapr import native as dapr
 from streamsched.api.deps import ApiServices
 from streamsched.api.description.document import document
 from streamsched.api.description.page import ReferencePage
-from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.problems import PROBLEMS
 from streamsched.api.rendering import rendered
 from streamsched.api.request_guard import RequestGuard
@@ -49,6 +45,7 @@ from streamsched.api.routes.needs import bundles, grants, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 from streamsched.api.routes.webhooks import decisions, webhooks
 from streamsched.api.routing.table import NamedRoute, RouteTable
+from streamsched.parts import added
 
 
 def make_routes() -> RouteTable:
@@ -84,15 +81,14 @@ def make_routes() -> RouteTable:
         tasks,
         webhooks,
         decisions,
-        pagerduty,
         openlineage,
-        dapr,
         access,
         admin,
         health,
     )
     own = chain.from_iterable(module.routes for module in modules)
-    return RouteTable(chain(own, cdap_routes()), door=authorise)
+    foreign = chain.from_iterable(routes for _, routes in added("routes"))
+    return RouteTable(chain(own, foreign), door=authorise)
 
 
 def make_api(services: ApiServices, table: RouteTable | None = None) -> Starlette:
@@ -115,14 +111,20 @@ def make_api(services: ApiServices, table: RouteTable | None = None) -> Starlett
             NamedRoute("/docs", page.answer, name="/docs"),
         ],
         middleware=[
-            Middleware(RequestGuard, hosts=services.access.allowed_hosts, metrics=services.metrics),
-            Middleware(DefaultNamespace),
+            Middleware(
+                RequestGuard,
+                hosts=services.access.allowed_hosts,
+                dialects=table.dialects,
+                metrics=services.metrics,
+            ),
+            *(Middleware(each.middleware) for each in table.dialects if each.middleware),
             Middleware(RequestMeasures, metrics=services.metrics),
             Middleware(RequestOutcomes, audit=services.access.audit),
         ],
         exception_handlers=PROBLEMS,
     )
     api.state.services = services
+    api.state.dialects = table.dialects
     api.state.body_room = BodyRoom(services.settings.api.body_limit)
     api.state.quota_watch = services.limits.quota_watch
     api.state.health = services.health

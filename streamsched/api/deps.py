@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import attrgetter
@@ -28,7 +28,6 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.config import Settings
-from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import ProgramRef, check_namespace
 from streamsched.graph.submission import GraphDesk
@@ -145,7 +144,6 @@ class TaskServices:
     registry: TaskRegistry
     streams: StreamAddresses
     partitions: TaskPartitions
-    dapr: DaprDesk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +200,7 @@ class ApiServices:
         installation: parts of the installation for administration. The API never reshards, so its log stays in one
             generation.
         health: health checks and metrics of the process.
+        dialects: what routes of dialects use, by their names (`dialect_service`).
     """
 
     settings: Settings
@@ -218,6 +217,7 @@ class ApiServices:
     webhooks: WebhookServices
     limits: LimitServices
     access: AccessServices
+    dialects: Mapping[str, Any]
 
     @property
     def intake(self) -> EventIntake:
@@ -251,6 +251,15 @@ def _service(path: str) -> Any:
     return Depends(service)
 
 
+def dialect_service(name: str) -> Any:
+    """What a dialect has made for its routes."""
+
+    async def service(request: Request) -> Any:
+        return request.app.state.services.dialects[name]
+
+    return Depends(service)
+
+
 async def _catalog(request: Request) -> Catalog:
     """The catalog in the name of the caller."""
     catalog: Catalog = request.app.state.services.catalog
@@ -275,7 +284,6 @@ TasksDep = Annotated[TaskRegistry, _service("tasks.registry")]
 TaskStreamsDep = Annotated[StreamAddresses, _service("tasks.streams")]
 TaskPartitionsDep = Annotated[TaskPartitions, _service("tasks.partitions")]
 WebhooksDep = Annotated[WebhookStore, _service("webhooks.store")]
-DaprDep = Annotated[DaprDesk, _service("tasks.dapr")]
 GroupsDep = Annotated[GroupStore, _service("limits.groups")]
 PoolsDep = Annotated[PoolStore, _service("limits.pools")]
 GrantDeskDep = Annotated[GrantDesk, _service("grant_desk")]

@@ -15,6 +15,7 @@ from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import ApiServices, ServicesDep
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import EMIT_ASKED
@@ -27,7 +28,7 @@ from streamsched.domain.errors import DecodeError, ForbiddenError
 from streamsched.domain.events.event import Event, ProgramReached
 from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
 
-routes = Routes("/api/v1", "OpenLineage")
+routes = Routes("/api/v1", "OpenLineage", HttpDialect(name="openlineage"))
 
 NamespaceQuery = Annotated[
     str, Query(max_length=255, description="Namespace of the programs and of datasets that are not known by location.")

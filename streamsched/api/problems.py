@@ -1,8 +1,8 @@
-"""Error responses: RFC 9457 problem JSON (`codec.problem`). CDAP routes use the same statuses with plain text."""
+"""Error responses: RFC 9457 problem JSON (`codec.problem`), or plain text in the dialects that have it."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from http import HTTPStatus
 from types import MappingProxyType
 from typing import Any, Final
@@ -10,10 +10,10 @@ from typing import Any, Final
 import structlog
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
-from streamsched.api.plain import message, plain, speaks_cdap
 from streamsched.api.rendering import rendered
+from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import ParameterError
 from streamsched.codec import problem as problem_codec
 from streamsched.codec.problem import error_to_json, status_of
@@ -44,8 +44,24 @@ def problem_of(error: StreamschedError) -> Response:
     return answer
 
 
+def refusal(dialects: Iterable[HttpDialect], path: str, status: int, detail: str, /, **members: Any) -> Response:
+    """The response of an error of a request to this path: a problem, or the text alone."""
+    if _speaks_plainly(dialects, path) is not None:
+        return PlainTextResponse(detail, status)
+    return problem(status, detail, **members)
+
+
 def _answer(request: Request, status: int, detail: str, **members: Any) -> Response:
-    return plain(status, detail) if speaks_cdap(request) else problem(status, detail, **members)
+    return refusal(_dialects(request), request.url.path, status, detail, **members)
+
+
+def _dialects(request: Request) -> Iterable[HttpDialect]:
+    return getattr(getattr(request.scope.get("app"), "state", None), "dialects", ())
+
+
+def _speaks_plainly(dialects: Iterable[HttpDialect], path: str) -> Callable[[StreamschedError], str] | None:
+    """The texts of errors in the dialect of the path, if errors are texts there."""
+    return next((each.message for each in dialects if each.message and path.startswith(each.prefix)), None)
 
 
 def _headers(status: int) -> Mapping[str, str] | None:
@@ -63,9 +79,8 @@ async def _domain(request: Request, error: Exception) -> Response:
     status = status_of(error)
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         log.warning("request.failed", method=request.method, path=request.url.path, error=str(error))
-    if speaks_cdap(request):
-        return plain(status, message(error), headers=_headers(status))
-    return problem_of(error)
+    message = _speaks_plainly(_dialects(request), request.url.path)
+    return problem_of(error) if message is None else PlainTextResponse(message(error), status, _headers(status))
 
 
 async def _http(request: Request, error: Exception) -> Response:

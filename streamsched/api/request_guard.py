@@ -11,18 +11,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from http import HTTPStatus
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamsched.api.allowed_hosts import AllowedHosts, Authority
 from streamsched.api.body import LINES
-from streamsched.api.plain import CDAP_PREFIX, plain
-from streamsched.api.problems import problem
+from streamsched.api.problems import refusal
+from streamsched.api.routing.dialect import HttpDialect
 from streamsched.telemetry.metrics import Metrics
 
 _VARIABLE: Final = "STREAMSCHED_API_ALLOWED_HOSTS"
@@ -30,16 +29,12 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
 _FORM: Final = "application/x-www-form-urlencoded"
 _EVENTS: Final = "/v1/events"
-#: Of the paths of Dapr's jobs API.
-_DAPR_PREFIX: Final = "/v1.0"
 #: Of the pages, whose forms browsers send. A page of another origin is refused before (`_cross_site`), and each form
 #: has a token of its session.
 _PAGES: Final = "/ui/"
 #: The content type of a bundle, and the paths that read it.
 _ARCHIVE: Final = "application/x-tar"
 _BUNDLES: Final = re.compile(r"/v1/namespaces/[^/]+/bundles/")
-#: Of the paths that read lines of JSON.
-_IMPORTS: Final = "/v1/dapr/"
 
 
 class _Refused(NamedTuple):
@@ -75,8 +70,17 @@ class _Headers:
 class RequestGuard:
     """ASGI middleware. It must be the outermost of an application."""
 
-    def __init__(self, app: ASGIApp, *, hosts: AllowedHosts, metrics: Metrics | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: AllowedHosts,
+        dialects: Collection[HttpDialect] = (),
+        metrics: Metrics | None = None,
+    ) -> None:
+        """`dialects`: which bodies they read, and how their errors look."""
         self._app = app
+        self._dialects = dialects
         self._hosts = hosts
         self._metrics = metrics
 
@@ -92,7 +96,8 @@ class RequestGuard:
             return
         if self._metrics is not None:
             self._metrics.add("http_requests_refused_total", status=str(int(refused.status)))
-        await _answer(scope["path"], refused)(scope, receive, send)
+        answer = refusal(self._dialects, scope["path"], refused.status, refused.detail, retriable=False)
+        await answer(scope, receive, send)
 
     def _refused(self, scope: Scope, headers: _Headers, target: str | None) -> _Refused | None:
         values = headers.all("host")
@@ -108,7 +113,7 @@ class RequestGuard:
                 f"this API does not accept requests for host '{host.host}'; if clients reach it under that name, set "
                 f"{_VARIABLE}={host.host} (a comma-separated list)",
             )
-        return self._cross_site(scope["method"], headers, host) or _unreadable(scope, headers)
+        return self._cross_site(scope["method"], headers, host) or _unreadable(scope, headers, self._dialects)
 
     def _cross_site(self, method: str, headers: _Headers, host: Authority) -> _Refused | None:
         for origin in headers.all("origin"):
@@ -134,7 +139,7 @@ class RequestGuard:
         return authority.same_as(host, default_port=port) or self._hosts.accepts_origin(authority.host)
 
 
-def _unreadable(scope: Scope, headers: _Headers) -> _Refused | None:
+def _unreadable(scope: Scope, headers: _Headers, dialects: Collection[HttpDialect]) -> _Refused | None:
     """The refusal of a request whose body has a content type that the API does not read; None when it is accepted."""
     if scope["method"] in {"GET", "HEAD", "OPTIONS"} or not _has_body(headers):
         return None
@@ -149,13 +154,14 @@ def _unreadable(scope: Scope, headers: _Headers) -> _Refused | None:
         (only,) = types
         if only == "application/json" or (only.startswith("application/") and only.endswith("+json")):
             return None
-        if only == _FORM and path.startswith((CDAP_PREFIX, _DAPR_PREFIX)) and not headers.from_browser:
-            return None  # the default of Java's HttpURLConnection, which CDAP's clients use, and of curl
+        spoken = [each for each in dialects if path.startswith(each.prefix)]
+        if only == _FORM and any(each.reads_forms for each in spoken) and not headers.from_browser:
+            return None  # the default of Java's HttpURLConnection, and of curl
         if only == _FORM and path.startswith(_PAGES):
             return None
         if only == _ARCHIVE and _BUNDLES.match(path):
             return None  # browsers send a preflight for it, which is refused
-        if only == LINES and path.startswith(_IMPORTS):
+        if only == LINES and any(each.reads_lines for each in spoken):
             return None  # browsers send a preflight for it, which is refused
     given = f"Content-Type {', '.join(sorted(types))}" if types else "no Content-Type"
     more = ", application/cloudevents+json or application/cloudevents-batch+json" if path == _EVENTS else ""
@@ -180,9 +186,3 @@ def _origin_form(scope: Scope) -> tuple[Scope, str | None]:
     parts = urlsplit(path)
     raw = urlsplit(scope.get("raw_path", path.encode()))
     return {**scope, "path": parts.path or "/", "raw_path": raw.path or b"/"}, parts.netloc
-
-
-def _answer(path: str, refused: _Refused) -> Response:
-    if path.startswith(CDAP_PREFIX):
-        return plain(refused.status, refused.detail)
-    return problem(refused.status, refused.detail, retriable=False)

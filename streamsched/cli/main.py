@@ -18,7 +18,7 @@ from streamsched.cli.connection.server_url import CONTEXT
 from streamsched.cli.group import CommandGroup
 from streamsched.cli.naming import field_path
 from streamsched.cli.shell.coercion import quicken_own
-from streamsched.cli.shell.command_table import COMMANDS, CommandTable
+from streamsched.cli.shell.command_table import CommandTable, commands
 from streamsched.cli.shell.completion import Completion, context_names
 from streamsched.cli.table import plain_text
 from streamsched.domain.errors import (
@@ -61,13 +61,13 @@ class RootGroup(CommandGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes the name and the summary of each command, without importing them."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, source.summary) for name, source in COMMANDS.items()])
+            formatter.write_dl([(name, source.summary) for name, source in commands().items()])
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """The commands that begin with the text, without importing them; the options once it begins with a dash."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
-        return [Completion(name, source.summary) for name, source in COMMANDS.items() if name.startswith(incomplete)]
+        return [Completion(name, source.summary) for name, source in commands().items() if name.startswith(incomplete)]
 
     def invoke(self, ctx: Any) -> Any:
         """Runs a command. An error of ours, or an extra that is not installed, is printed as one line on standard

@@ -1,22 +1,24 @@
 """Decodes events of any accepted dialect; encodes native JSON.
 
-An object with `specversion` is a CloudEvent (`codec.events.cloudevents`), one of CDAP's forms a notification
-(`codec.cdap.notification`), anything else must be native (`codec.events.native`, where the fields are
-listed). Decoding is total: any bytes give an event or a `DecodeError` that names the field.
+An object with `specversion` is a CloudEvent (`codec.events.cloudevents`), another may be of the form of a dialect
+(`EventForm`), anything else must be native (`codec.events.native`, where the fields are listed). Decoding is total: any
+bytes give an event or a `DecodeError` that names the field.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-from streamsched.codec.cdap import notification
 from streamsched.codec.events import cloudevents, native
+from streamsched.codec.events.form import EventForm
 from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.json.scalar import elements, loads, mapping, name, parse
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event, Ticked
+from streamsched.parts import added
 
 
 def encode(event: Event) -> bytes:
@@ -73,12 +75,17 @@ def find_identity(raw: bytes) -> tuple[str, str] | None:
         return None
 
 
+@cache
+def _forms() -> Sequence[EventForm]:
+    return [form for _, form in added("events")]
+
+
 def _accept(value: object, path: str, fallback_id: str, fallback_time: datetime) -> Event:
     found = mapping(value, path)
     if "specversion" in found:
         event = cloudevents.from_json(found, path, fallback_time=fallback_time)
-    elif notification.is_notification(found):
-        event = notification.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)
+    elif form := next((each for each in _forms() if each.recognises(found)), None):
+        event = form.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)
     else:
         event = native.from_json(found, path, fallback_id=fallback_id, fallback_time=fallback_time)
         if isinstance(event.fact, Ticked):

@@ -39,9 +39,10 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
 from streamsched.log.topics import topic_specs
+from streamsched.parts import added
 from streamsched.ports.clock import SystemClock
 from streamsched.roles.access import open_authentication
-from streamsched.roles.services import Services, make_desk
+from streamsched.roles.services import Services
 from streamsched.store.access.quotas import QuotaStore
 from streamsched.store.access.tokens import TokenStore
 from streamsched.store.audit import AuditStore
@@ -158,7 +159,6 @@ def api_services(services: Services) -> ApiServices:
             registry=TaskRegistry(pool),
             streams=StreamAddresses(pool),
             partitions=TaskPartitions(pool),
-            dapr=make_desk(pool, clock),
         ),
         webhooks=WebhookServices(
             store=WebhookStore(pool),
@@ -181,6 +181,7 @@ def api_services(services: Services) -> ApiServices:
             references=ReferenceChecks(grants, clock),
             grants=grants,
         ),
+        dialects={part.name: make(pool, clock) for part, make in added("service")},
     )
 
 

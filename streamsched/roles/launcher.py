@@ -7,8 +7,8 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from contextlib import AsyncExitStack, suppress
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
@@ -29,10 +29,9 @@ from streamsched.catalog.relay import Relay
 from streamsched.catalog.resumption import Resumption
 from streamsched.catalog.verdicts import VerdictIntake
 from streamsched.config import Settings
-from streamsched.dapr.delivery import DaprDelivery
 from streamsched.domain.constraints.process_room import ProcessKind
 from streamsched.domain.decisions.retention import Retention
-from streamsched.domain.errors import ConfigurationError, UnavailableError
+from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.spool import SpoolingRun
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret_rules import SecretRule
@@ -49,10 +48,9 @@ from streamsched.launcher.plugin_evaluator import PluginEvaluator
 from streamsched.launcher.recovery import Recovery
 from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
-from streamsched.log.drivers import open_broker
 from streamsched.log.maintenance import LogMaintenance
-from streamsched.log.topics import topic_specs
 from streamsched.membership.singleton_role import SingletonRole
+from streamsched.parts import Part, added
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
@@ -63,7 +61,7 @@ from streamsched.process.run_forever import run_forever
 from streamsched.process.separation import check_users, find_unseparated
 from streamsched.process.supervision import Loop, supervise, wait_until_available
 from streamsched.roles.access import open_authentication
-from streamsched.roles.services import Services, make_desk, make_http_client
+from streamsched.roles.services import Services, make_http_client
 from streamsched.secrets.resolver import Secrets, find_installed
 from streamsched.setting_values import url_here
 from streamsched.spark.clusters import open_probe
@@ -77,7 +75,6 @@ from streamsched.store.catalog.outbox import PostgresOutbox
 from streamsched.store.catalog.pauses import PauseStore
 from streamsched.store.catalog.progress import PostgresProgress
 from streamsched.store.connections import Pool
-from streamsched.store.dapr.instances import AppInstances
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.verdicts import VerdictStore
 from streamsched.store.events.wakes import PostgresWakes
@@ -99,7 +96,6 @@ from streamsched.store.server.clock import PostgresClock
 from streamsched.store.server.leases import PostgresTaskLeases
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.store.tasks.delivery import DeliveryStore
-from streamsched.store.tasks.intake import PostgresTaskIntake
 from streamsched.store.tasks.partitions import READS, TaskPartitions
 from streamsched.store.tasks.queues import QueueStore
 from streamsched.store.tasks.streams import StreamAddresses
@@ -107,7 +103,6 @@ from streamsched.store.webhooks.notices import NoticeStore
 from streamsched.store.webhooks.webhooks import WebhookStore
 from streamsched.store.webhooks.work_history import PostgresWorkHistory
 from streamsched.tasks.http_receiver import HttpReceiver
-from streamsched.tasks.intake import TaskIntake
 from streamsched.tasks.lane_mover import LaneMover
 from streamsched.tasks.loop import TaskLoop
 from streamsched.tasks.ownership import Ownership
@@ -134,7 +129,12 @@ _BUNDLES_EVERY_S: Final = 600.0
 #: Seconds between two announcements of the address.
 _ANNOUNCE_S: Final = 3.0
 
-_Work = Callable[[], Coroutine[Any, Any, None]]
+Work = Callable[[], Coroutine[Any, Any, None]]
+#: Of a dialect: loops by the name of the role, one each at a time in the installation.
+PartIntakes = Callable[[Services], Mapping[str, Work]]
+#: Of a dialect: what goes on while a launcher delivers tasks. Called in the event loop that runs it; may raise
+#: ConfigurationError.
+PartConnections = Callable[[Settings, Pool, Clock, WorkerStreams], Sequence[Callable[[], Awaitable[None]]]]
 
 
 def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool = False) -> Mapping[str, Loop]:
@@ -178,10 +178,10 @@ def launcher_loops(services: Services, environ: Mapping[str, str], *, dev: bool 
 
         return {name: partial(begin, loop) for name, loop in loops.items()}
 
-    def one_at_a_time(loops: Mapping[str, _Work]) -> Mapping[str, Loop]:
+    def one_at_a_time(loops: Mapping[str, Work]) -> Mapping[str, Loop]:
         """In one process of the installation, by lease."""
 
-        def hold(name: str, loop: _Work) -> Loop:
+        def hold(name: str, loop: Work) -> Loop:
             me, health = services.identity.id, services.broker_health
             return partial(SingletonRole(services.leases, name, me, ttl=settings.lease, health=health).run, loop)
 
@@ -282,23 +282,24 @@ async def _remove_bundles(store: BundleStore, clock: Clock) -> float:
 
 @dataclass(frozen=True, slots=True)
 class TaskDelivery:
-    """The delivery of tasks in one process. `workers`: where connected workers attach."""
+    """The delivery of tasks in one process.
+
+    Attributes:
+        workers: where connected workers attach.
+        beside: what goes on until deliveries have ended: the moving of lanes, and the connections of dialects.
+    """
 
     loop: TaskLoop
     workers: WorkerStreams
-    dapr: DaprDelivery
-    mover: Callable[[], Awaitable[None]]
-    scheduler: Callable[[], Awaitable[None]] | None = None
+    beside: Sequence[Callable[[], Awaitable[None]]]
 
     async def run(self) -> None:
         """Delivers until cancelled. Apps and sidecars are disconnected when deliveries have ended."""
-        connecting = [asyncio.ensure_future(self.dapr.run()), asyncio.ensure_future(self.mover())]
-        if self.scheduler is not None:
-            connecting.append(asyncio.ensure_future(self.scheduler()))
+        running = [asyncio.ensure_future(each()) for each in self.beside]
         try:
             await self.loop.run()
         finally:
-            await cancel(*connecting, retry_s=CLOSING_S)
+            await cancel(*running, retry_s=CLOSING_S)
 
 
 def make_task_delivery(
@@ -313,11 +314,10 @@ def make_task_delivery(
     measured: PostgresClock | None = None,
 ) -> TaskDelivery:
     """Puts it together; `me` is this process; `environ`: the variables that secrets of webhooks may be; `measured`:
-    PostgreSQL's clock, which judges leases. Call it in the event loop that runs it. With `dapr_scheduler` it is also
-    Dapr's scheduler.
+    PostgreSQL's clock, which judges leases. Call it in the event loop that runs it.
 
     Raises:
-        ConfigurationError: the port of that is in use.
+        ConfigurationError: a dialect cannot be connected.
     """
     store, workers = DeliveryStore(pool), WorkerStreams(clock)
     partitions, me = TaskPartitions(pool), replace(me, reads=READS)
@@ -343,54 +343,24 @@ def make_task_delivery(
         capacity=settings.tasks.in_flight,
     )
     workers.on_room = loop.wake
-    instances = AppInstances(pool)
-    scheduler = None
-    if settings.dapr.scheduler:
-        from streamsched.dapr.scheduler_server import DaprSchedulerServer  # noqa: PLC0415 - it comes with an extra
-
-        desk = make_desk(pool, clock)
-        scheduler = DaprSchedulerServer(desk, workers, instances, address=settings.dapr.scheduler).run
     mover = LaneMover(partitions, leads=lambda: 0 in ownership.starting)
     moving = partial(supervise, {"task_partitions": mover.run}, metrics=metrics or Metrics())
-    return TaskDelivery(loop, workers, DaprDelivery(instances, workers), moving, scheduler)
+    added_connections: Iterator[tuple[Part, PartConnections]] = added("connections")
+    connections = [each for _, make in added_connections for each in make(settings, pool, clock, workers)]
+    return TaskDelivery(loop, workers, [*connections, moving])
 
 
-def task_intakes(services: Services) -> Mapping[str, _Work]:
-    """The loops that put tasks into queues, by the name of the role; one each at a time. They copy topics, and put
-    changes of jobs and runs into the queues of webhooks.
+def task_intakes(services: Services) -> Mapping[str, Work]:
+    """The loops that put tasks into queues, by the name of the role; one each at a time. They put changes of jobs and
+    runs into the queues of webhooks, and copy what dialects copy.
 
     Raises:
-        ConfigurationError: a topic is one of the installation.
+        ConfigurationError: a setting of a dialect is invalid.
     """
-    settings, pool, broker, clock = services.settings, services.pool, services.broker, services.clock
-    own = {spec.name for spec in topic_specs(settings.shards, settings.keep.log)}
-    for topic in settings.tasks.topics:
-        if topic in own and not settings.tasks.log_url:
-            raise ConfigurationError(f"STREAMSCHED_TASK_TOPICS: '{topic}' is a topic of the installation itself")
-
-    async def copy(topic: str, queue: str) -> None:
-        async with AsyncExitStack() as stack:
-            source, name = broker, topic
-            if settings.tasks.log_url:
-                source = await wait_until_available("task log", lambda: open_broker(settings.tasks.log_url))
-                stack.push_async_callback(source.close)
-                name = f"task-log:{topic}"
-            intake = TaskIntake(
-                topic,
-                queue,
-                broker=source,
-                letters=broker,
-                store=PostgresTaskIntake(pool, queue, name),
-                queues=QueueStore(pool),
-                clock=clock,
-                partitions=settings.shards,
-                retention=settings.keep.log,
-            )
-            await intake.run()
-
-    feeding = WebhookFeeding(PostgresWorkHistory(pool), WebhookStore(pool), clock, pages=settings.api.pages_url)
-    copying = {f"tasks-of-{topic}": partial(copy, topic, queue) for topic, queue in settings.tasks.topics.items()}
-    return {"webhooks": feeding.run, **copying}
+    pool, pages = services.pool, services.settings.api.pages_url
+    feeding = WebhookFeeding(PostgresWorkHistory(pool), WebhookStore(pool), services.clock, pages=pages)
+    copying: Iterator[tuple[Part, PartIntakes]] = added("intakes")
+    return {"webhooks": feeding.run, **{name: loop for _, make in copying for name, loop in make(services).items()}}
 
 
 async def _serve_task_streams(services: Services, workers: WorkerStreams, callers: Authentication) -> None:
@@ -444,7 +414,7 @@ def watching_loops(pool: Pool, notifier: Notifier, clock: Clock) -> Mapping[str,
     }
 
 
-def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> Mapping[str, _Work]:
+def watching_roles(settings: Settings, pool: Pool, broker: Broker, clock: Clock) -> Mapping[str, Work]:
     """What one launcher does at a time, by the name of the role."""
     notices = NoticeStore(pool, pages=settings.api.pages_url)
     return {

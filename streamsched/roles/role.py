@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 
 import structlog
 
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.config import Settings
+from streamsched.parts import Part, added
+from streamsched.ports.clock import Clock
 from streamsched.process.health import ProcessHealth
 from streamsched.process.memory import freeze_objects
 from streamsched.process.supervision import Loop, run_until_signal, supervise
 from streamsched.roles.api import api_services, make_http
-from streamsched.roles.dapr_endpoint import dapr_loops
 from streamsched.roles.launcher import launcher_loops
 from streamsched.roles.services import clock_loops, health_served, open_services
 from streamsched.roles.worker import worker_loops
-from streamsched.store.connections import check_sessions
+from streamsched.store.connections import Pool, check_sessions
 from streamsched.telemetry.logs import configure_logs
 
 log = structlog.get_logger()
+
+#: Of a dialect: loops by their names. It is called in the event loop that runs them, and may raise ConfigurationError.
+PartLoops = Callable[[Settings, Pool, Clock], Mapping[str, Loop]]
 
 
 class Role(StrEnum):
@@ -63,7 +67,10 @@ async def serve(
             log.info("api.bound", url=url_of(bound))
         elif ready is not None:
             ready()
-        loops |= dapr_loops(settings, services.pool, services.clock) if role is Role.ALL else {}
+        if role is Role.ALL:
+            added_loops: Iterator[tuple[Part, PartLoops]] = added("loops")
+            for _, make in added_loops:
+                loops |= make(settings, services.pool, services.clock)
         loops |= clock_loops(services, role)
         log.info("role.started", role=role, worker=services.identity.id)
         freeze_objects()

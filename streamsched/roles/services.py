@@ -20,7 +20,6 @@ from streamsched.access.emit_spans import EmitSpans
 from streamsched.api.health import health_of, make_health
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.config import Settings
-from streamsched.dapr.desk import DaprDesk
 from streamsched.domain.signals.layout import Layout
 from streamsched.domain.time.zone import tzdata_version
 from streamsched.launcher.span_export import SpanExport
@@ -38,7 +37,6 @@ from streamsched.process.http_client import HttpClient
 from streamsched.process.run_forever import run_forever
 from streamsched.process.supervision import Loop, supervise, wait_until_available
 from streamsched.store.connections import Pool, check_sessions, open_pool, require_sessions
-from streamsched.store.dapr.jobs import DaprJobStore
 from streamsched.store.expected_time import ExpectedTime
 from streamsched.store.jobs.spans import SpanStore
 from streamsched.store.server.clock import PostgresClock
@@ -47,8 +45,6 @@ from streamsched.store.server.leases import PostgresLeases
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.store.server.processes import Processes, ProcessRow
 from streamsched.store.server.schema import require_schema
-from streamsched.store.tasks.queues import QueueStore
-from streamsched.store.tasks.registry import TaskRegistry
 from streamsched.telemetry.metrics import Metrics
 from streamsched.telemetry.traces.queue import SpanQueue, SpanSender
 from streamsched.telemetry.traces.settings import TraceSettings, trace_settings
@@ -247,11 +243,6 @@ async def health_served(settings: Settings, health: ProcessHealth) -> AsyncItera
     finally:
         await cancel(answering, retry_s=CLOSING_S)
         bound.close()
-
-
-def make_desk(pool: Pool, clock: Clock) -> DaprDesk:
-    """The requests for jobs of any app."""
-    return DaprDesk(DaprJobStore(pool), QueueStore(pool), TaskRegistry(pool), clock)
 
 
 def make_http_client(settings: Settings) -> HttpClient:

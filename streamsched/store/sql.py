@@ -18,15 +18,15 @@ _Row = TypeVar("_Row", bound=NamedTuple)
 _SLICE: Final = 500
 
 
-def queries(name: str) -> Mapping[str, LiteralString]:
-    """The queries of `<name>.sql` below `streamsched/store` by name, with their comments, which appear in the server's
+def queries(name: str, package: str = "streamsched.store") -> Mapping[str, LiteralString]:
+    """The queries of `<name>.sql` below the package by name, with their comments, which appear in the server's
     log. Typed `LiteralString`: the type checker refuses queries concatenated from other strings.
 
     Raises:
         FileNotFoundError: no such file.
         ValueError: the file has text before its first query, or a name twice.
     """
-    text = files("streamsched.store").joinpath(f"{name}.sql").read_text(encoding="utf-8")
+    text = files(package).joinpath(f"{name}.sql").read_text(encoding="utf-8")
     before, *parts = _HEAD.split(text)
     if any(line.strip() and not line.startswith("--") for line in before.splitlines()):
         raise ValueError(f"{name}.sql has a statement before its first '-- name:'")

@@ -97,7 +97,7 @@ def test_importing_the_package_costs_little() -> None:
 
 
 def test_every_named_query_says_its_intent() -> None:
-    for path in (ROOT / "streamsched" / "store").rglob("*.sql"):
+    for path in (ROOT / "streamsched").rglob("store/**/*.sql"):
         blocks = re.split(r"^-- name: ", path.read_text(), flags=re.MULTILINE)[1:]
         assert blocks, f"{path_in_tree(path)} names no query"
         for block in blocks:

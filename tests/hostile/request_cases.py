@@ -9,9 +9,6 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from streamsched.api import health
-from streamsched.api.cdap.routes import cdap_routes
-from streamsched.api.dapr import native as dapr
-from streamsched.api.pagerduty import routes as pagerduty
 from streamsched.api.routes import (
     apps,
     backfills,
@@ -29,6 +26,9 @@ from streamsched.api.routes import (
 )
 from streamsched.api.routes.limits import clusters, groups, pools
 from streamsched.api.routes.tasks import lanes, queues, tasks
+from streamsched.dialects.cdap.routes import cdap_routes
+from streamsched.dialects.dapr import native as dapr
+from streamsched.dialects.pagerduty import routes as pagerduty
 from tests.hostile.case import Made, Site
 from tests.hostile.event_cases import BYTES
 from tests.hostile.extremes import DURATIONS, EVERYTHING, INSTANTS, NUMBERS, TEXTS, Raw, written

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.airflow.dag_file import dags_from_source
 from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.dialects.airflow.codec.dag_file import dags_from_source
 from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.node import NodeFact, NodeState
 from streamsched.domain.graph.task import NodeId

@@ -10,9 +10,9 @@ from google.protobuf import json_format, struct_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.dapr.job import DaprJob, timing
-from streamsched.codec.dapr.moment import go_duration_text, point_in_time
-from streamsched.codec.dapr.value import value_from_bytes, value_to_bytes
+from streamsched.dialects.dapr.codec.job import DaprJob, timing
+from streamsched.dialects.dapr.codec.moment import go_duration_text, point_in_time
+from streamsched.dialects.dapr.codec.value import value_from_bytes, value_to_bytes
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.tasks.attempt import AttemptFailed, StartedTask, TaskEnds, TaskRetries, after_attempt
 from streamsched.domain.tasks.recurrence import first_tick, next_tick

@@ -13,11 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamsched.codec import event as events
-from streamsched.codec.cdap import schedule as cdap
-from streamsched.codec.dapr.job import retry_of, timing
-from streamsched.codec.dapr.job_json import job_from_json
-from streamsched.codec.pagerduty import task as pagerduty
 from streamsched.codec.schedules.schedule import submitted_schedule_from_json
+from streamsched.dialects.cdap.codec import schedule as cdap
+from streamsched.dialects.dapr.codec.job import retry_of, timing
+from streamsched.dialects.dapr.codec.job_json import job_from_json
+from streamsched.dialects.pagerduty.codec import task as pagerduty
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.domain.time.duration import parse_duration, parse_go_duration

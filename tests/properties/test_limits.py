@@ -15,7 +15,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.cdap import schedule as cdap
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.schedules import constraint as constraint_codec
 from streamsched.codec.schedules.schedule import (
@@ -24,6 +23,7 @@ from streamsched.codec.schedules.schedule import (
     schedule_from_json,
     schedule_to_json,
 )
+from streamsched.dialects.cdap.codec import schedule as cdap
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.constraints.group import Occupancy
 from streamsched.domain.constraints.pace import BucketLevel

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from streamsched.codec.airflow.answers import AirflowAnswers
-from streamsched.codec.airflow.dag_file import dags_from_source
 from streamsched.codec.moving.draft import Imported
 from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.dialects.airflow.codec.answers import AirflowAnswers
+from streamsched.dialects.airflow.codec.dag_file import dags_from_source
 from streamsched.domain.graph.graph import Graph
 from streamsched.domain.graph.task import NodeId
 

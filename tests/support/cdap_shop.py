@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from streamsched.codec.cdap.dump.dump import DumpRequest, ImportedDump, import_dump
 from streamsched.codec.moving.draft import NoteKind
 from streamsched.codec.moving.imported_run import imported_run_from_json, imported_run_to_json
 from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.dialects.cdap.codec.dump.dump import DumpRequest, ImportedDump, import_dump
 from tests.support.cdap_dump import Answers, SavedAnswers, application
 
 APP = ("namespaces", "default", "apps", "shop")

@@ -21,10 +21,9 @@ from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
 from streamsched.api.description.shared_schemas import REASON, SHARED
-from streamsched.api.plain import CDAP_PREFIX
 from streamsched.api.preconditions import expected, tagged
 from streamsched.api.problems import CONTENT_TYPE
-from streamsched.api.routing.routes import ARCHIVE, JSON, VERSION, Route
+from streamsched.api.routing.routes import ARCHIVE, JSON, PLAIN, VERSION, Route
 from streamsched.api.routing.table import ServedRoute
 from streamsched.codec import problem
 from streamsched.codec.json.scalar import DEEPEST
@@ -36,14 +35,6 @@ from streamsched.codec.shape.schemas import Definitions, Schema, array, extend, 
 Document = dict[str, Any]
 
 _COMPONENTS: Final = "#/components/schemas/"
-_PAGERDUTY: Final = ("/api/v1/status", "/api/v1/task", "/api/v1/tasks")
-#: How operation ids of other products' dialects begin.
-_DIALECTS: Final = {
-    "/v3/": "cdap",
-    "/v1/dapr/": "dapr",
-    "/api/v1/lineage": "openlineage",
-    **dict.fromkeys(_PAGERDUTY, "pagerduty"),
-}
 _ETAG: Final = {
     "description": "The revision of the thing, and after a `-` a digest of the answer.",
     "schema": {"type": "string"},
@@ -122,7 +113,7 @@ def _operation(served: ServedRoute, known: Definitions) -> Document:
         "tags": [route.tag],
         "summary": summary,
         "description": cleandoc(route.function.__doc__ or ""),
-        "operationId": _identifier(route.pattern, summary),
+        "operationId": _identifier(route.dialect.name if route.dialect else "", summary),
         "parameters": [*_path_parameters(route.pattern), *(each.openapi for each in served.call.parameters)],
         "responses": {**_answers(served, known), **_problems(served)},
     }
@@ -192,7 +183,7 @@ def _problems(served: ServedRoute) -> Document:
     statuses = {HTTPStatus.BAD_REQUEST, HTTPStatus.FORBIDDEN, HTTPStatus.MISDIRECTED_REQUEST}
     if route.rule is not None:
         statuses |= {HTTPStatus.UNAUTHORIZED, HTTPStatus.SERVICE_UNAVAILABLE}
-    if path in _PAGERDUTY:
+    if route.dialect is not None and route.dialect.refusal is not None:
         statuses.add(HTTPStatus.INTERNAL_SERVER_ERROR)
     if "{" in path or route.missing:
         statuses.add(HTTPStatus.NOT_FOUND)
@@ -206,18 +197,19 @@ def _problems(served: ServedRoute) -> Document:
         statuses.add(HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     if route.rated:
         statuses.add(HTTPStatus.TOO_MANY_REQUESTS)
-    return {str(int(status)): _problem(path, route.name, status) for status in sorted(statuses)}
+    return {str(int(status)): _problem(route, status) for status in sorted(statuses)}
 
 
-def _problem(path: str, name: str, status: HTTPStatus) -> Document:
+def _problem(route: Route, status: HTTPStatus) -> Document:
     example = problem.to_json(status, _DESCRIBED[status])
     content: Document = {CONTENT_TYPE: {"schema": {"$ref": f"{_COMPONENTS}Problem"}, "example": example}}
-    if path.startswith(CDAP_PREFIX):
-        content |= {"text/plain; charset=utf-8": {"schema": {"type": "string"}, "example": _DESCRIBED[status]}}
-    if path in _PAGERDUTY:
-        own = {"$ref": f"{_COMPONENTS}PagerdutyProblem"}
-        content |= {JSON: {"schema": own, "example": {"errors": [_DESCRIBED[status]]}}}
-    if name == "POST /v1/events" and status is HTTPStatus.BAD_REQUEST:
+    if route.dialect is not None and route.dialect.message is not None:
+        content |= {PLAIN: {"schema": {"type": "string"}, "example": _DESCRIBED[status]}}
+    if route.dialect is not None and route.dialect.refusal is not None:
+        schema, refuse = route.dialect.refusal
+        own = {"$ref": f"{_COMPONENTS}{schema.name}"}
+        content |= {JSON: {"schema": own, "example": refuse(_DESCRIBED[status])}}
+    if route.name == "POST /v1/events" and status is HTTPStatus.BAD_REQUEST:
         either = [{"$ref": f"{_COMPONENTS}RefusedEvents"}, {"$ref": f"{_COMPONENTS}Problem"}]
         content[CONTENT_TYPE]["schema"] = {"anyOf": either}
     return {"description": _DESCRIBED[status], "content": content}
@@ -228,10 +220,9 @@ def _media(schema: str | NamedSchema, known: Definitions) -> Document:
     return {"schema": {"$ref": f"{_COMPONENTS}{name}"}, "example": example_of(known[name], known)}
 
 
-def _identifier(path: str, summary: str) -> str:
+def _identifier(dialect: str, summary: str) -> str:
     """The operation id: the summary as one word, after the dialect."""
     words = [word.lower() for word in re.findall(r"[A-Za-z]+", summary.replace("'s", ""))]
-    dialect = next((own for start, own in _DIALECTS.items() if path.startswith(start)), "")
     parts = [*([dialect] if dialect else []), *(word for word in words if word not in ("a", "an", "the", dialect))]
     return parts[0] + "".join(part.capitalize() for part in parts[1:])
 

@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from streamsched.api.description.shared_schemas import MAYBE_TEXT
 from streamsched.codec.shape.schemas import (
     Definitions,
-    Schema,
     answer,
     any_text,
     anything,
     array,
     boolean,
-    constant,
-    instant,
     integer,
+    like,
     nullable,
     object_by_name,
     one_of,
     ref,
     text,
-    texts,
 )
-
-
-def _like(example: Any, about: str) -> Schema:
-    """An object of another product's dialect."""
-    return {"type": "object", "examples": [example], "description": about}
-
 
 _VERDICT: Final = answer(
     {
@@ -74,32 +65,6 @@ _ACCEPTED: Final = answer(
         "refused": integer(2000, about="All, when `errors` lists only the first."),
     },
 )
-_RUNTIME: Final = array(
-    answer(
-        {"id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"), "time": integer(1_772_000_000_000)}
-    )
-)
-_CDAP_RECORD: Final = answer(
-    {
-        "type": constant("App"),
-        "name": any_text("flights"),
-        "version": any_text("-SNAPSHOT"),
-        "description": any_text(""),
-    }
-)
-_PAGERDUTY_TASK: Final = answer(
-    {
-        "key": any_text("TaskKey(2016-02-09T01:41:12.959Z,orders,1)"),
-        "enqueueingTime": any_text("2016-02-09T01:31:12.959Z"),
-        "partitionId": integer(3),
-        "data": anything({"to": "x"}),
-        "numberOfAttempts": integer(0),
-        "status": any_text("Incomplete"),
-        "details": {"type": "object", "examples": [{"attempts": []}]},
-    }
-)
-_ERRORS: Final = {"errors": array(any_text("Unable to parse provided task key"))}
-
 FOREIGN: Final[Definitions] = {
     "EventList": answer(
         {
@@ -145,76 +110,7 @@ FOREIGN: Final[Definitions] = {
             "behind": anything(),
         }
     ),
-    "CdapSchedule": _like(
-        {
-            "program": {"programName": "join", "programType": "WORKFLOW"},
-            "trigger": {
-                "type": "PARTITION",
-                "dataset": {"namespace": "default", "dataset": "lines"},
-                "numPartitions": 5,
-            },
-            "constraints": [{"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True}],
-            "timeoutMillis": 86_400_000,
-        },
-        "CDAP's `ScheduleDetail`, or its older `ScheduleSpecification`.",
-    ),
-    "CdapDone": constant("OK"),
-    "CdapSchedules": array(ref("CdapSchedule")),
-    "CdapApps": one_of(
-        array(_CDAP_RECORD),
-        answer({"applications": array(_CDAP_RECORD)}, {"nextPageToken": any_text("flights")}),
-    ),
-    "CdapApp": answer(
-        {
-            "name": any_text("flights"),
-            "appVersion": any_text("-SNAPSHOT"),
-            "description": any_text(""),
-            "programs": array(
-                answer(
-                    {
-                        "type": constant("Workflow"),
-                        "app": any_text("flights"),
-                        "name": any_text("join"),
-                        "description": any_text(""),
-                    }
-                )
-            ),
-            "schedules": array(ref("CdapSchedule")),
-            "datasets": array(answer({"name": any_text("lines"), "type": constant("partitionedFileSet")})),
-        }
-    ),
-    "CdapStatus": answer({"status": any_text("SCHEDULED")}),
-    "CdapTicks": _RUNTIME,
-    "CdapTicksOfPrograms": array({"type": "object"}),
-    "CdapPrograms": array(
-        _like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000
-    ),
-    "CdapPreferences": texts("region", "EU"),
-    "PagerdutyStatus": answer({"status": any_text("OK")}),
-    "PagerdutyTask": answer({"task": _PAGERDUTY_TASK, **_ERRORS}),
-    "PagerdutyTasks": answer({"tasks": array(_PAGERDUTY_TASK), **_ERRORS}),
-    "PagerdutyProblem": answer(_ERRORS),
-    "PagerdutyDrop": _like({"task": {"status": "Dropped"}}, "The task's new status."),
-    "PagerdutyNewTasks": array(
-        _like(
-            {
-                "orderingId": "incident-1",
-                "scheduledTime": "2126-02-09T01:41:12.959Z",
-                "uniquenessKey": "notify-1",
-                "taskData": {"a": "b"},
-                "version": 1,
-            },
-            "A record as on the topic.",
-        ),
-        maxItems=1000,
-    ),
-    "PagerdutyRegistered": answer(
-        {
-            "tasks": array(answer({"key": any_text(), "verdict": any_text("made"), "id": any_text("5f0c")})),
-            **_ERRORS,
-        }
-    ),
-    "LineageEvent": _like(
+    "LineageEvent": like(
         {
             "eventType": "COMPLETE",
             "eventTime": "2026-01-02T03:04:05Z",
@@ -231,11 +127,6 @@ FOREIGN: Final[Definitions] = {
             "ignored": array(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
         }
     ),
-    "DaprJob": _like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API."),
-    "DaprJobs": answer({"jobs": array(ref("DaprJob"))}),
-    "DaprFires": answer({"name": any_text("backup"), "next": array(instant())}),
-    "DaprDeleted": answer({"deleted": integer(2)}),
-    "DaprImported": answer({"imported": integer(2)}),
     "AnyText": text("a line", pattern="^.*$"),
     "AnyEvents": one_of(
         ref("Event"),

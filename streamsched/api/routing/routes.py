@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Required, TypedDict, TypeVar, Unpack
 
 from streamsched.api.bounds.request_limits import ORDINARY, RequestLimit
+from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.rules import Rule, Unruled
 from streamsched.codec.shape.named_schema import NamedSchema
 
@@ -62,6 +63,7 @@ class Route:
         rated: 429 is possible: a namespace has sent as many events as its quota allows.
         limit: of the body.
         schedules: that an answer is made of; 413 when they are more.
+        dialect: of another product; None: it is ours.
 
     Raises:
         LookupError: it does not say which permission it needs.
@@ -81,6 +83,7 @@ class Route:
     rated: bool = False
     limit: RequestLimit = ORDINARY
     schedules: int | None = None
+    dialect: HttpDialect | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.may, Rule | Unruled):
@@ -105,7 +108,8 @@ class Route:
     def shapes(self) -> Iterator[NamedSchema]:
         """The schemas that are written here."""
         bodies = self.body.by_media.values() if self.body else ()
-        for each in (*bodies, *self.answers.values()):
+        refusal = self.dialect.refusal[:1] if self.dialect and self.dialect.refusal else ()
+        for each in (*bodies, *self.answers.values(), *refusal):
             if isinstance(each, NamedSchema):
                 yield from each.all
 
@@ -127,10 +131,10 @@ class Said(TypedDict, total=False):
 class Routes:
     """The routes of a module, in the order in which they are tried."""
 
-    def __init__(self, prefix: str, tag: str) -> None:
+    def __init__(self, prefix: str, tag: str, dialect: HttpDialect | None = None) -> None:
         """`prefix` begins their paths; `tag` is their chapter of the reference."""
         self._prefix = prefix
-        self._tag = tag
+        self._shown: Mapping[str, Any] = {"tag": tag, "dialect": dialect}
         self._declared: list[Route] = []
 
     def get(self, path: str, summary: str, **said: Unpack[Said]) -> Callable[[_F], _F]:
@@ -174,10 +178,10 @@ class Routes:
             more["answers"] = {200: more["answers"]}
         if "body" in more and not isinstance(more["body"], Body):
             more["body"] = Body(more["body"])
-        shown = {"path": self._prefix + path, "summary": summary, "tag": self._tag}
+        more |= {"path": self._prefix + path, "summary": summary, **self._shown}
 
         def register(function: _F) -> _F:
-            self._declared.append(Route(method=method, function=function, **shown, **more))
+            self._declared.append(Route(method=method, function=function, **more))
             return function
 
         return register

@@ -47,6 +47,7 @@ class RouteTable(BaseRoute):
 
     Attributes:
         served: all routes.
+        dialects: of them, those of other products.
 
     Raises:
         LookupError: two routes have the same method and path, or one begins with a name.
@@ -55,6 +56,7 @@ class RouteTable(BaseRoute):
 
     def __init__(self, routes: Iterable[Route], *, door: Door | None = None) -> None:
         self.served: Final[Sequence[ServedRoute]] = [ServedRoute(route, door) for route in routes]
+        self.dialects: Final = {each.route.dialect for each in self.served if each.route.dialect}
         self._by_start: defaultdict[str, list[ServedRoute]] = defaultdict(list)
         self._methods: defaultdict[str, list[str]] = defaultdict(list)
         for each in self.served:

@@ -4,7 +4,8 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
+from functools import cache
 from importlib import import_module
 from typing import Any, Final, NamedTuple
 
@@ -12,6 +13,7 @@ import typer
 
 from streamsched.cli.shell.coercion import quicken
 from streamsched.cli.shell.watching import add_watch
+from streamsched.parts import parts
 
 _ROOM: Final = "streamsched.cli.commands"
 
@@ -22,11 +24,12 @@ class Source(NamedTuple):
     module: str
     function: str
     summary: str
+    package: str = _ROOM
 
 
-#: The commands by name, in the order of the help. The summaries stand here so that the help of the whole command line
-#: and the completion of names import no command; a test compares them with the commands.
-COMMANDS: Final = {
+#: The core's commands by name, in the order of the help. The summaries stand here so that the help of the whole command
+#: line and the completion of names import no command; a test compares them with the commands.
+_COMMANDS: Final = {
     "dev": Source(
         "dev",
         "dev",
@@ -117,7 +120,6 @@ COMMANDS: Final = {
     ),
     "task": Source("tasks.task", "commands", "Adds tasks to queues, and shows, ends and moves them."),
     "lane": Source("tasks.lane", "commands", "Explains lanes, in which the tasks of a queue go one after another."),
-    "dapr": Source("dapr.dapr", "commands", "Serves Dapr's jobs API to an app, and schedules and shows jobs."),
     "watch": Source(
         "datasets.watch",
         "commands",
@@ -181,15 +183,29 @@ COMMANDS: Final = {
 }
 
 
+@cache
+def commands() -> Mapping[str, Source]:
+    """The commands by name, in the order of the help: the core's, and after the ones that they name those of
+    dialects.
+    """
+    found = list(_COMMANDS.items())
+    for part in parts():
+        for name, (place, summary, after) in part.commands.items():
+            module, _, function = place.partition(":")
+            index = next(index for index, (known, _) in enumerate(found) if known == after)
+            found.insert(index + 1, (name, Source(module, function, summary, part.package)))
+    return dict(found)
+
+
 class CommandTable(MutableMapping[str, Any]):
-    """The commands by name, in the order of `COMMANDS`. Each is imported and built when it is first read."""
+    """The commands by name, in the order of `commands`. Each is imported and built when it is first read."""
 
     def __init__(self) -> None:
         self._built: dict[str, Any] = {}
 
     def __getitem__(self, name: str) -> Any:
         if name not in self._built:
-            self._built[name] = quicken(_build(name, COMMANDS[name]))
+            self._built[name] = quicken(_build(name, commands()[name]))
         return self._built[name]
 
     def __setitem__(self, name: str, command: Any) -> None:
@@ -199,14 +215,14 @@ class CommandTable(MutableMapping[str, Any]):
         del self._built[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(COMMANDS)
+        return iter(commands())
 
     def __len__(self) -> int:
-        return len(COMMANDS)
+        return len(commands())
 
 
 def _build(name: str, source: Source) -> Any:
-    found = getattr(import_module(f"{_ROOM}.{source.module}"), source.function)
+    found = getattr(import_module(f"{source.package}.{source.module}"), source.function)
     if source.function.endswith("commands"):
         group = typer.main.get_group(add_watch(found()))
         group.name = name

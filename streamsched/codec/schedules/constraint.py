@@ -4,7 +4,7 @@ GROUP, LOAD (`codec.schedules.load`), PLUGIN, POOL and RATE.
 A CONCURRENCY counts active runs `of` the program, schedule or key.
 A RATE counts runs `of` the program, schedule or key, or with `group` those of a group; `burst` is its bucket's size.
 
-Without `waitUntilMet` all of them wait, as in the Python API; `codec.cdap` has CDAP's defaults. Durations are whole
+Without `waitUntilMet` all of them wait, as in the Python API; `dialects.cdap` has CDAP's defaults. Durations are whole
 milliseconds in CDAP's fields, or texts such as `15m` in ours (`delay`, `interval`).
 """
 

@@ -48,6 +48,11 @@ def duration(example: str = "15m", about: str = "") -> Schema:
     return text(example, pattern=f"^({_PART})+$", about=about or "A duration: numbers with units, such as `2h30m`.")
 
 
+def like(example: Any, about: str) -> Schema:
+    """An object of another product's dialect."""
+    return {"type": "object", "examples": [example], "description": about}
+
+
 def instant(example: str = "2026-03-01T06:00:00Z", about: str = "") -> Schema:
     """An ISO 8601 instant with an offset."""
     return {"type": "string", "format": "date-time", "examples": [example], **_description(about)}

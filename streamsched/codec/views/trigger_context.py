@@ -22,9 +22,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any, Final, assert_never
 
-from streamsched.codec.cdap.cron import to_quartz
 from streamsched.codec.events.native import to_json, to_plain
 from streamsched.codec.triggers import trigger as trigger_codec
+from streamsched.codec.triggers.quartz import to_quartz
 from streamsched.domain.events.event import Event, Outcome, ProgramReached, StreamSize, Ticked
 from streamsched.domain.jobs.job import Contribution, ReadyJob, merge_satisfactions
 from streamsched.domain.time.dialect import Dialect

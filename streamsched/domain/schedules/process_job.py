@@ -22,6 +22,8 @@ from streamsched.domain.programs.spark_deployment import (
 from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.template import NO_TEMPLATE, has_placeholder
 
+#: The command of a shell program that does nothing.
+NOTHING: Final = "true"
 #: Most entries of an environment, and most files of a Spark job.
 MOST_ENTRIES: Final = 1000
 _MODULE: Final = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)

@@ -14,7 +14,7 @@ import asyncpg
 import httpx
 import orjson
 
-from streamsched.codec.pagerduty.partitioner import partition_of_id
+from streamsched.dialects.pagerduty.codec.partitioner import partition_of_id
 from streamsched.domain.errors import NotFoundError
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from tests.faults.judges.log import ends_of, records_up_to

@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from streamsched.codec.dapr.scope import DaprApp
+from streamsched.dialects.dapr.codec.scope import DaprApp
 from streamsched.domain.errors import InvalidError
 from streamsched.ports.clock import Clock
 from streamsched.roles.services import Services

@@ -10,11 +10,11 @@ import httpx
 import pytest
 
 from streamsched.api.app import make_api
-from streamsched.codec.airflow.dag_file import dags_from_source
-from streamsched.codec.cdap.bulk import schedules_from_json
-from streamsched.codec.crontab import crontab_from_text
-from streamsched.codec.oozie.coordinator import coordinator_from_xml
 from streamsched.config import Settings
+from streamsched.dialects.airflow.codec.dag_file import dags_from_source
+from streamsched.dialects.cdap.codec.bulk import schedules_from_json
+from streamsched.dialects.crontab.codec import crontab_from_text
+from streamsched.dialects.oozie.codec.coordinator import coordinator_from_xml
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.errors import ConfigurationError

@@ -8,7 +8,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from streamsched.codec.pagerduty.task import Task, TaskKey, to_json
+from streamsched.dialects.pagerduty.codec.task import Task, TaskKey, to_json
 from streamsched.roles.services import Services
 from streamsched.store.tasks.queues import QueueStore
 

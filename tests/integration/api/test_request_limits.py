@@ -110,9 +110,9 @@ async def test_the_ticks_of_one_program_are_those_of_20_000_schedules(
     assert (await client.put("/v1/apps/default/ticking", json=APP)).status_code == 200
     program = "/v3/namespaces/default/apps/ticking/workflows/join"
     for kind in ("nextruntime", "previousruntime"):
-        monkeypatch.setattr("streamsched.api.cdap.runtimes.MOST_TICKING", 30)
+        monkeypatch.setattr("streamsched.dialects.cdap.runtimes.MOST_TICKING", 30)
         assert (await client.get(f"{program}/{kind}")).status_code == 200
-        monkeypatch.setattr("streamsched.api.cdap.runtimes.MOST_TICKING", 29)
+        monkeypatch.setattr("streamsched.dialects.cdap.runtimes.MOST_TICKING", 29)
         answer = await client.get(f"{program}/{kind}")
         assert (answer.status_code, answer.text) == (413, "this program has more than 29 enabled schedules")
         described = operation("GET", f"/v3/namespaces/{{namespace}}/apps/{{app}}/{{category}}/{{program}}/{kind}")

@@ -12,11 +12,12 @@ import pytest
 
 from compose.ports import free_port
 from streamsched.config import Settings
+from streamsched.dialects.dapr.loops import dapr_loops
+from streamsched.dialects.dapr.settings import DaprSettings
 from streamsched.ports.clock import SystemClock
 from streamsched.ports.leases import LeaseHolder
 from streamsched.process.cancellation import CLOSING_S, cancel
 from streamsched.process.supervision import supervise
-from streamsched.roles.dapr_endpoint import dapr_loops
 from streamsched.roles.launcher import make_task_delivery
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.telemetry.metrics import Metrics
@@ -45,7 +46,7 @@ class DaprInstallation:
         running = asyncio.create_task(supervise(dapr_loops(chosen, self.pool, SystemClock()), metrics=Metrics()))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(cancel, running, retry_s=CLOSING_S)
-            url = f"http://127.0.0.1:{chosen.dapr.http_port}"
+            url = f"http://127.0.0.1:{chosen.of(DaprSettings).http_port}"
             client = await stack.enter_async_context(httpx.AsyncClient(base_url=url))
             for _ in range(200):
                 try:

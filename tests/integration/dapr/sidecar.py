@@ -7,7 +7,7 @@ from typing import Any
 
 import grpc
 
-from streamsched.dapr.scheduler_messages import PACKAGE, scheduler_messages
+from streamsched.dialects.dapr.scheduler_messages import PACKAGE, scheduler_messages
 
 M = scheduler_messages()
 

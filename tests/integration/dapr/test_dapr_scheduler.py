@@ -10,7 +10,7 @@ import pytest
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from compose.ports import free_port
-from streamsched.store.dapr.instances import AppInstances
+from streamsched.dialects.dapr.store.instances import AppInstances
 from tests.integration.dapr.conftest import DaprInstallation
 from tests.integration.dapr.sidecar import M, Sidecar, of_actor, of_app
 

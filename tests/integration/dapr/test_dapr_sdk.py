@@ -14,7 +14,8 @@ from dapr.proto.runtime.v1 import dapr_pb2_grpc, jobs_pb2
 from google.protobuf.any_pb2 import Any as AnyMessage
 
 from compose.ports import free_port
-from streamsched.codec.dapr.value import VALUE, value_to_bytes
+from streamsched.dialects.dapr.codec.value import VALUE, value_to_bytes
+from streamsched.dialects.dapr.settings import DaprSettings
 from tests.integration.dapr.apps import sdk_app
 from tests.integration.dapr.conftest import DaprInstallation
 
@@ -25,8 +26,8 @@ def sdk(installation: DaprInstallation, monkeypatch: pytest.MonkeyPatch) -> Dapr
     from dapr.conf import settings
 
     chosen = {
-        "DAPR_HTTP_PORT": installation.settings.dapr.http_port,
-        "DAPR_GRPC_PORT": installation.settings.dapr.grpc_port,
+        "DAPR_HTTP_PORT": installation.settings.of(DaprSettings).http_port,
+        "DAPR_GRPC_PORT": installation.settings.of(DaprSettings).grpc_port,
         "DAPR_RUNTIME_HOST": "127.0.0.1",
         "DAPR_HEALTH_TIMEOUT": 20,
         "DAPR_API_TOKEN": "s3cret",
@@ -129,7 +130,7 @@ async def test_the_asynchronous_client_and_an_app_of_the_sdk(sdk: DaprInstallati
 async def test_lists_prefixes_and_tokens_by_raw_calls(sdk: DaprInstallation) -> None:
     async with (
         sdk.endpoint(dapr_api_token="s3cret"),
-        grpc.aio.insecure_channel(f"127.0.0.1:{sdk.settings.dapr.grpc_port}") as channel,
+        grpc.aio.insecure_channel(f"127.0.0.1:{sdk.settings.of(DaprSettings).grpc_port}") as channel,
     ):
         stub = dapr_pb2_grpc.DaprStub(channel)
         token = (("dapr-api-token", "s3cret"),)

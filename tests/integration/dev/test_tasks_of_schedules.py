@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from streamsched.dialects.pagerduty.client import Scheduler, Task
 from streamsched.domain.errors import NotFoundError
-from streamsched.tasks.client import Scheduler, Task
 from tests.support.dev_process import DevProcess
 
 pytestmark = [pytest.mark.postgres, pytest.mark.long]

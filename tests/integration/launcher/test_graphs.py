@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from streamsched.codec.graph.stolos import stolos_from_json
+from streamsched.dialects.stolos.codec.tasks import stolos_from_json
 from streamsched.domain.decisions.retention import Retention
 from streamsched.domain.graph.graph import NodeId
 from streamsched.domain.jobs.job import JobState

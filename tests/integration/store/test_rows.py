@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import date, datetime, timedelta
 from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,11 +20,16 @@ import asyncpg
 import pytest
 
 from streamsched import store
+from streamsched.parts import parts
 from streamsched.store.sql import Select, queries
 
 pytestmark = pytest.mark.postgres
 
-_STORE: Final = Path(str(store.__path__[0]))
+#: Where queries are: the room, and the stores of dialects.
+_STORES: Final = [
+    store,
+    *(import_module(f"{part.package}.store") for part in parts() if find_spec(f"{part.package}.store")),
+]
 #: What asyncpg gives for a type of PostgreSQL.
 _PYTHON: Final = {
     "bool": (bool,),
@@ -44,7 +50,11 @@ _PYTHON: Final = {
 
 @cache
 def _selects() -> Mapping[str, Select[Any]]:
-    modules = [import_module(each.name) for each in pkgutil.walk_packages(store.__path__, f"{store.__name__}.")]
+    modules = [
+        import_module(each.name)
+        for room in _STORES
+        for each in pkgutil.walk_packages(room.__path__, f"{room.__name__}.")
+    ]
     return {
         f"{module.__name__}.{name}": value
         for module in modules
@@ -55,10 +65,15 @@ def _selects() -> Mapping[str, Select[Any]]:
 
 def _texts() -> Iterator[tuple[str, str]]:
     """Name and text of each query."""
-    for path in sorted(_STORE.rglob("*.sql")):
-        file = path.relative_to(_STORE).with_suffix("")
-        for name, text in queries(str(file)).items():
-            yield f"{file}: {name}", text
+    for room, path in _files("*.sql"):
+        file = path.relative_to(str(room.__path__[0])).with_suffix("")
+        for name, text in queries(str(file), room.__name__).items():
+            yield f"{room.__name__} {file}: {name}", text
+
+
+def _files(pattern: str) -> Iterator[tuple[types.ModuleType, Path]]:
+    for room in _STORES:
+        yield from ((room, path) for path in sorted(Path(str(room.__path__[0])).rglob(pattern)))
 
 
 @pytest.fixture
@@ -66,7 +81,9 @@ async def connection(database: str) -> AsyncIterator[asyncpg.Connection]:
     """In a transaction that has made the table that imports make for themselves."""
     connection = await asyncpg.connect(database)
     async with connection.transaction():
-        await connection.execute(queries("dapr/jobs")["stage"])
+        for name, text in _texts():
+            if name.endswith(": stage"):
+                await connection.execute(text)
         yield connection
     await connection.close()
 
@@ -107,8 +124,8 @@ async def test_each_query_of_several_columns_has_a_row_type(connection: asyncpg.
 
 def test_no_row_or_connection_is_of_any_type() -> None:
     found = [
-        f"{path.relative_to(_STORE)}:{each.lineno} {each.arg}"
-        for path in sorted(_STORE.rglob("*.py"))
+        f"{path.name}:{each.lineno} {each.arg}"
+        for _, path in _files("*.py")
         for each in ast.walk(ast.parse(path.read_text()))
         if isinstance(each, ast.arg)
         and each.arg.strip("_") in {"row", "rows", "record", "records", "connection", "executor", "pool"}

@@ -11,15 +11,15 @@ import pytest
 
 from streamsched.api.app import make_api
 from streamsched.api.serving import HttpServer, bind, url_of
-from streamsched.codec.pagerduty.task import SCHEDULER
 from streamsched.config import Settings
+from streamsched.dialects.pagerduty.client import Scheduler, Task
+from streamsched.dialects.pagerduty.codec.task import SCHEDULER
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, UnavailableError
 from streamsched.log.drivers import open_broker
 from streamsched.process.cancellation import cancel
 from streamsched.roles.api import api_services
 from streamsched.roles.services import open_services
 from streamsched.store.tasks.queues import QueueStore
-from streamsched.tasks.client import Scheduler, Task
 from tests.integration.tasks.task_world import TaskWorld
 from tests.integration.tasks.test_task_intake import intake, read_all
 

@@ -13,9 +13,10 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from streamsched.api.pagerduty.views import task_view
-from streamsched.codec.pagerduty.partitioner import partition_of_id
-from streamsched.codec.pagerduty.task import POLICY, SCHEDULER, Task, encode, time_text
+from streamsched.dialects.pagerduty.codec.partitioner import partition_of_id
+from streamsched.dialects.pagerduty.codec.task import POLICY, SCHEDULER, Task, encode, time_text
+from streamsched.dialects.pagerduty.intake import TaskIntake
+from streamsched.dialects.pagerduty.views import task_view
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.tasks.task import TaskState
 from streamsched.log.drivers import open_broker
@@ -23,7 +24,6 @@ from streamsched.log.records import records
 from streamsched.log.topics import DEAD_LETTER, topic_specs
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
 from streamsched.store.tasks.intake import PostgresTaskIntake
-from streamsched.tasks.intake import TaskIntake
 from tests.integration.tasks.task_world import TaskWorld
 from tests.support.services import need
 

@@ -18,7 +18,7 @@ from tests.integration.tasks.task_world import TaskWorld
 DELIVERY, REGISTRATION, REGISTRY, QUEUES, PARTITIONS = (
     queries(f"tasks/{name}") for name in ("delivery", "registration", "registry", "queues", "partitions")
 )
-DAPR = queries("dapr/jobs")
+DAPR = queries("jobs", "streamsched.dialects.dapr.store")
 GAUGES = queries("server/gauges")
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 PARTS, EPOCHS = list(range(16)), [0] * 16

@@ -13,11 +13,11 @@ import pytest
 
 from streamsched.codec import event as event_codec
 from streamsched.codec.backfills import request_from_json as backfill_from_json
-from streamsched.codec.cdap.schedule import from_json as cdap_from_json
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json, submitted_schedule_from_json
 from streamsched.codec.triggers import trigger as trigger_codec
+from streamsched.dialects.cdap.codec.schedule import from_json as cdap_from_json
 from streamsched.domain.names import ScheduleRef
 from streamsched.wire.access import NEW_TOKEN
 from streamsched.wire.queues import POLICY

@@ -12,8 +12,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from streamsched.cli.commands.moving.cdap_answers import FolderAnswers, HttpAnswers, SavingAnswers
-from streamsched.codec.cdap.dump.dump import DumpRequest, import_dump
+from streamsched.dialects.cdap.codec.dump.dump import DumpRequest, import_dump
+from streamsched.dialects.cdap.import_answers import FolderAnswers, HttpAnswers, SavingAnswers
 from streamsched.domain.errors import DecodeError, InvalidError, UnavailableError
 from tests.support.cdap_dump import Answers, SavedAnswers, dump, save
 

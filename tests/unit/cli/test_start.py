@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from streamsched.cli.shell.command_table import COMMANDS, CommandTable
+from streamsched.cli.shell.command_table import CommandTable, commands
 
 #: Seconds of processor time beyond Python's own.
 LIMIT = 0.3
@@ -44,7 +44,7 @@ def test_a_command_starts_quickly(arguments: tuple[str, ...]) -> None:
 def test_the_summary_of_each_command_is_the_first_sentence_of_its_help() -> None:
     table = CommandTable()
 
-    assert {name: source.summary for name, source in COMMANDS.items()} == {
+    assert {name: source.summary for name, source in commands().items()} == {
         name: command.get_short_help_str(1000) for name, command in table.items()
     }
 

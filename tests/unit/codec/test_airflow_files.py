@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.airflow.dag_file import dags_from_source
 from streamsched.codec.moving.draft import NoteKind
 from streamsched.codec.moving.table import table_of
+from streamsched.dialects.airflow.codec.dag_file import dags_from_source
 from streamsched.domain.errors import DecodeError
 from tests.support.airflow_imports import HEAD, parents, read
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamsched.codec.cdap.dump.dump import DumpRequest, import_dump
 from streamsched.codec.moving.draft import NoteKind
+from streamsched.dialects.cdap.codec.dump.dump import DumpRequest, import_dump
 from streamsched.domain.errors import DecodeError, InvalidError
 from tests.support.cdap_dump import SavedAnswers, action, dump, record
 from tests.support.cdap_shop import APP, answers, on, only, read, refused

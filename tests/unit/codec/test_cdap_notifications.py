@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 
 from streamsched.codec import event as events
-from streamsched.codec.cdap.notification import from_json, to_json
 from streamsched.codec.events.native import to_plain
+from streamsched.dialects.cdap.codec.notification import from_json, to_json
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.ancestors import NO_ANCESTORS
 from streamsched.domain.events.event import Event, PartitionsAdded, ProgramReached, Ticked

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.cdap import schedule as codec
-from streamsched.codec.cdap import specification
-from streamsched.codec.cdap.extension import extensions, is_readable
-from streamsched.codec.cdap.trigger import to_json as trigger_to_json
+from streamsched.dialects.cdap.codec import schedule as codec
+from streamsched.dialects.cdap.codec import specification
+from streamsched.dialects.cdap.codec.extension import extensions, is_readable
+from streamsched.dialects.cdap.codec.trigger import to_json as trigger_to_json
 from streamsched.domain.constraints.constraint import Concurrency, Delay, LastRun, TimeWindow
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef, StreamRef

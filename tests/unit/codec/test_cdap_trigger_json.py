@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.cdap import notification
-from streamsched.codec.cdap.cron import to_quartz
-from streamsched.codec.cdap.extension import extensions
-from streamsched.codec.cdap.trigger import from_json, to_json
 from streamsched.codec.events.native import dumps
+from streamsched.codec.triggers.quartz import to_quartz
+from streamsched.dialects.cdap.codec import notification
+from streamsched.dialects.cdap.codec.extension import extensions
+from streamsched.dialects.cdap.codec.trigger import from_json, to_json
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.events.match import Match, OneOf

@@ -6,8 +6,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from streamsched.codec.cdap import schedule as codec
-from streamsched.codec.cdap.zone import iana
+from streamsched.dialects.cdap.codec import schedule as codec
+from streamsched.dialects.cdap.codec.zone import iana
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.time.zone import zone_names, zone_of
 from tests.unit.codec.test_cdap_schedule_json import NIGHTLY, SMALL, UPDATED

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from streamsched.codec.dapr.job import (
+from streamsched.dialects.dapr.codec.job import (
     ConstantFailure,
     DaprData,
     DaprJob,
@@ -19,11 +19,17 @@ from streamsched.codec.dapr.job import (
     retry_of,
     timing,
 )
-from streamsched.codec.dapr.job_json import body_of, duration_to_json, job_from_json, job_from_object, job_to_json
-from streamsched.codec.dapr.moment import go_duration_text
-from streamsched.codec.dapr.refusal import JobFault, JobOperation, JobRefusedError, answer_of, error_json
-from streamsched.codec.dapr.stored import job_from_bytes, job_to_bytes
-from streamsched.codec.dapr.value import VALUE
+from streamsched.dialects.dapr.codec.job_json import (
+    body_of,
+    duration_to_json,
+    job_from_json,
+    job_from_object,
+    job_to_json,
+)
+from streamsched.dialects.dapr.codec.moment import go_duration_text
+from streamsched.dialects.dapr.codec.refusal import JobFault, JobOperation, JobRefusedError, answer_of, error_json
+from streamsched.dialects.dapr.codec.stored import job_from_bytes, job_to_bytes
+from streamsched.dialects.dapr.codec.value import VALUE
 from streamsched.domain.errors import (
     ConflictError,
     DecodeError,

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from streamsched.codec.dapr.job_json import job_from_object
-from streamsched.dapr.desk import request_of
+from streamsched.dialects.dapr.codec.job_json import job_from_object
+from streamsched.dialects.dapr.desk import request_of
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.tasks.recurrence import first_tick, next_ticks
 

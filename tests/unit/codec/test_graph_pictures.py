@@ -12,7 +12,7 @@ from streamsched.codec.graph.pictures.layers import layout
 from streamsched.codec.graph.pictures.picture import Arrow, Box, Picture, ancestry_picture, template_picture
 from streamsched.codec.graph.pictures.svg import to_svg
 from streamsched.codec.graph.pictures.texts import to_dot, to_mermaid
-from streamsched.codec.graph.stolos import stolos_from_json
+from streamsched.dialects.stolos.codec.tasks import stolos_from_json
 from streamsched.domain.graph.ancestry import Descent, ancestry
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.job_template import JobTemplate

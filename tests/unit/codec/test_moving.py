@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.airflow.dag_file import dags_from_source
-from streamsched.codec.cdap.bulk import schedules_from_json
-from streamsched.codec.crontab import crontab_from_text
 from streamsched.codec.moving.draft import Imported, NoteKind
-from streamsched.codec.oozie.coordinator import coordinator_from_xml
 from streamsched.codec.schedules.schedule import app_from_json
+from streamsched.dialects.airflow.codec.dag_file import dags_from_source
+from streamsched.dialects.cdap.codec.bulk import schedules_from_json
+from streamsched.dialects.crontab.codec import crontab_from_text
+from streamsched.dialects.oozie.codec.coordinator import coordinator_from_xml
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.names import AppRef
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.pagerduty.partitioner import murmur2, partition_of_id
-from streamsched.codec.pagerduty.task import Task, TaskKey, decode, encode, is_too_late
+from streamsched.dialects.pagerduty.codec.partitioner import murmur2, partition_of_id
+from streamsched.dialects.pagerduty.codec.task import Task, TaskKey, decode, encode, is_too_late
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.tasks.task_retry import BackoffRetry
 

@@ -9,13 +9,13 @@ import orjson
 import pytest
 
 from streamsched.codec import event as events
-from streamsched.codec.cdap import notification
-from streamsched.codec.cdap import trigger as cdap_triggers
 from streamsched.codec.events import ancestors, native
 from streamsched.codec.records import launch
 from streamsched.codec.records.descent import ancestors_of_job, ancestors_of_record
 from streamsched.codec.records.withheld import without_details
 from streamsched.codec.triggers import trigger as triggers
+from streamsched.dialects.cdap.codec import notification
+from streamsched.dialects.cdap.codec import trigger as cdap_triggers
 from streamsched.domain.access.announcement import permitted_events
 from streamsched.domain.access.grant import Caller, Grant
 from streamsched.domain.access.permission import AccessRole

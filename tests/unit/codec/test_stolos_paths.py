@@ -10,8 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from streamsched.cli.main import make_app
-from streamsched.codec.graph.stolos import stolos_from_json
-from streamsched.codec.graph.stolos_paths import given_path, given_paths
+from streamsched.dialects.stolos.codec.paths import given_path, given_paths
+from streamsched.dialects.stolos.codec.tasks import stolos_from_json
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.graph import check_graph
 

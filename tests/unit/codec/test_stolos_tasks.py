@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from streamsched.codec.graph.stolos import stolos_from_json
+from streamsched.dialects.stolos.codec.tasks import stolos_from_json
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.graph.graph import Graph, NodeId
 from streamsched.domain.graph.job_template import ComponentKind

@@ -192,8 +192,7 @@ def _with_command(given: _Definition, command: str) -> Program:
 
 
 def _with_options(program: Program, options: tuple[str, ...]) -> Program:
-    from streamsched.codec.graph.stolos import NOTHING
-    from streamsched.domain.schedules.process_job import BashJob, PythonJob, SparkJob
+    from streamsched.domain.schedules.process_job import NOTHING, BashJob, PythonJob, SparkJob
     from streamsched.domain.schedules.shell_command import fill_for_shell
 
     match program.executable:

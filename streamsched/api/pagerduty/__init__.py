@@ -1,1 +1,0 @@
-"""The HTTP interface of PagerDuty's scheduler, `/api/v1`."""

@@ -1,0 +1,84 @@
+"""Schemas of CDAP's interface, of which the shapes are those of its makers."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.codec.shape.schemas import answer, any_text, array, constant, integer, like, one_of, ref, texts
+from streamsched.wire.named_schema import NamedSchema
+
+_RECORD: Final = answer(
+    {
+        "type": constant("App"),
+        "name": any_text("flights"),
+        "version": any_text("-SNAPSHOT"),
+        "description": any_text(""),
+    }
+)
+
+SCHEDULE: Final = NamedSchema(
+    "CdapSchedule",
+    like(
+        {
+            "program": {"programName": "join", "programType": "WORKFLOW"},
+            "trigger": {
+                "type": "PARTITION",
+                "dataset": {"namespace": "default", "dataset": "lines"},
+                "numPartitions": 5,
+            },
+            "constraints": [{"type": "CONCURRENCY", "maxConcurrency": 1, "waitUntilMet": True}],
+            "timeoutMillis": 86_400_000,
+        },
+        "CDAP's `ScheduleDetail`, or its older `ScheduleSpecification`.",
+    ),
+)
+DONE: Final = NamedSchema("CdapDone", constant("OK"))
+SCHEDULES: Final = NamedSchema("CdapSchedules", array(ref("CdapSchedule")), [SCHEDULE])
+APPS: Final = NamedSchema(
+    "CdapApps",
+    one_of(
+        array(_RECORD),
+        answer({"applications": array(_RECORD)}, {"nextPageToken": any_text("flights")}),
+    ),
+)
+APP: Final = NamedSchema(
+    "CdapApp",
+    answer(
+        {
+            "name": any_text("flights"),
+            "appVersion": any_text("-SNAPSHOT"),
+            "description": any_text(""),
+            "programs": array(
+                answer(
+                    {
+                        "type": constant("Workflow"),
+                        "app": any_text("flights"),
+                        "name": any_text("join"),
+                        "description": any_text(""),
+                    }
+                )
+            ),
+            "schedules": array(ref("CdapSchedule")),
+            "datasets": array(answer({"name": any_text("lines"), "type": constant("partitionedFileSet")})),
+        }
+    ),
+    [SCHEDULE],
+)
+STATUS: Final = NamedSchema("CdapStatus", answer({"status": any_text("SCHEDULED")}))
+TICKS: Final = NamedSchema(
+    "CdapTicks",
+    array(
+        answer(
+            {
+                "id": any_text("DEFAULT.default:flights:-SNAPSHOT:WORKFLOW:join:weekly"),
+                "time": integer(1_772_000_000_000),
+            }
+        )
+    ),
+)
+TICKS_OF_PROGRAMS: Final = NamedSchema("CdapTicksOfPrograms", array({"type": "object"}))
+PROGRAMS: Final = NamedSchema(
+    "CdapPrograms",
+    array(like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000),
+)
+PREFERENCES: Final = NamedSchema("CdapPreferences", texts("region", "EU"))

@@ -1,0 +1,1 @@
+"""A crontab, whose entries become programs and schedules."""

@@ -1,0 +1,15 @@
+"""What PagerDuty's scheduler adds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from streamsched.parts import Part
+
+PART: Final = Part(
+    name="pagerduty",
+    pages=("how-to/move-from-pagerduty.md",),
+    routes="routes:routes",
+    settings="settings:PagerdutySettings",
+    intakes="loops:task_intakes",
+)

@@ -1,0 +1,21 @@
+"""What is left of the product without a dialect: `python -m tests.architecture.parts_left`, in a copy of the tree.
+
+Imports every module, and prints the OpenAPI document.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import import_module
+from pkgutil import walk_packages
+
+import streamsched
+from streamsched.api.app import make_routes
+from streamsched.api.description.document import document
+
+if __name__ == "__main__":
+    for each in walk_packages(streamsched.__path__, "streamsched."):
+        if not each.name.endswith(".__main__"):
+            import_module(each.name)
+    json.dump(document(make_routes().served), sys.stdout)

@@ -1,0 +1,115 @@
+"""Each dialect is a folder that can be deleted: the rest is whole without it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from streamsched.api.routing.routes import Route
+from streamsched.parts import Part, parts
+from tests.architecture.openapi_difference import differences
+from tests.architecture.test_modules import ROOT
+from tests.support.described_answers import api_document
+from tests.support.dev_process import DevProcess
+
+NAMES = [each.name for each in parts()]
+#: What runs in the copy of the tree, and what it reads there.
+_LINKED = ("brokers", "migrations", "docs", "compose", "pyproject.toml", ".importlinter")
+_CONTRACTS = ("tests/contracts/test_memory_broker.py", "tests/unit/api/test_routing.py")
+
+
+def test_every_dialect_is_found_and_has_what_it_says() -> None:
+    folders = [path.name for path in (ROOT / "streamsched" / "dialects").iterdir() if (path / "__init__.py").is_file()]
+
+    assert sorted(NAMES) == sorted(folders)
+    for part in parts():
+        for place in places(part):
+            assert part.load(place) is not None
+        for page in part.pages:
+            assert (ROOT / "docs" / page).is_file(), page
+
+
+def places(part: Part) -> Iterator[str]:
+    """The places that a part names."""
+    plain = "name", "rank", "pages", "commands", "imports"
+    yield from filter(None, (getattr(part, each.name) for each in fields(part) if each.name not in plain))
+    yield from (each.place for each in part.commands.values())
+    yield from part.imports
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", NAMES)
+def test_a_dialect_can_be_deleted(name: str, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    _copy_without(name, tree)
+    environ = {**os.environ, "PYTHONPATH": f"{tree}:{tree / 'brokers'}", "PYTHONDONTWRITEBYTECODE": "1"}
+
+    # every module is imported; the API is as before, but for the routes and schemas of the dialect
+    left = json.loads(_run(tree, environ, sys.executable, "-m", "tests.architecture.parts_left"))
+    (part,) = (each for each in parts() if each.name == name)
+    assert not list(differences(_api_without(part), left))
+
+    # nothing refers to it
+    _run(tree, environ, str(Path(sys.executable).with_name("lint-imports")), "--no-cache")
+    assert not _mentions(tree, f"streamsched.dialects.{name}")
+
+    # contracts hold, and it starts and answers
+    _run(tree, environ, sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider", *_CONTRACTS)
+    dev = DevProcess(tmp_path)
+    try:
+        dev.start(PYTHONPATH=environ["PYTHONPATH"])
+        url = json.loads((dev.state / "dev.json").read_text())["url"]
+        served = httpx.get(f"{url}/v1/openapi.json", headers=dev.authorization)
+        commands, imports = (
+            dev.run(*words, "--help", PYTHONPATH=environ["PYTHONPATH"]).out for words in ((), ("import",))
+        )
+    finally:
+        dev.close()
+    assert served.json() == left
+    assert " deploy " in commands
+    assert " preferences " in imports
+    assert not [each for each in part.commands if f"  {each} " in commands]
+    assert not [each for each in part.imports if f"  {each.partition(':')[2]} " in imports]
+
+
+def _copy_without(name: str, tree: Path) -> None:
+    def ignored(folder: str, _: list[str]) -> set[str]:
+        return {"__pycache__", *({name} if folder == str(ROOT / "streamsched" / "dialects") else ())}
+
+    for each in ("streamsched", "tests"):
+        shutil.copytree(ROOT / each, tree / each, ignore=ignored)
+    for each in _LINKED:
+        (tree / each).symlink_to(ROOT / each)
+
+
+def _run(tree: Path, environ: Mapping[str, str], *command: str) -> str:
+    done = subprocess.run(command, cwd=tree, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def _api_without(part: Part) -> Mapping[str, Any]:
+    """The whole document without what a part has added."""
+    document = json.loads(json.dumps(api_document()))
+    routes: list[Route] = list(part.load(part.routes)) if part.routes else []
+    for route in routes:
+        del document["paths"][route.pattern][route.method.lower()]
+        for shape in route.shapes:
+            document["components"]["schemas"].pop(shape.name, None)
+    document["paths"] = {path: methods for path, methods in document["paths"].items() if methods}
+    return document
+
+
+def _mentions(tree: Path, package: str) -> list[str]:
+    files = (tree / "streamsched").rglob("*.py")
+    return [str(path.relative_to(tree)) for path in files if package in path.read_text()]
