@@ -37,6 +37,8 @@ POSITION_KEY: Final = b"\0position"
 RETIRED_KEY: Final = b"\0retired"
 #: Reserved key: the process that runs the shard, and its careful turn if any (`stream.crash_guard`).
 ATTEMPT_KEY: Final = b"\0attempt"
+#: Reserved key: what the shard remembers of barriers (`codec.records.barrier`).
+BARRIERS_KEY: Final = b"\0barriers"
 #: The prefix of reserved keys.
 RESERVED: Final = b"\0"
 CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG)

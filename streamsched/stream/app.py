@@ -14,9 +14,12 @@ from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Se
 from dataclasses import dataclass, field
 from datetime import timedelta
 
+from streamsched.codec.records.barrier import PREFIX as BARRIER_PREFIX
 from streamsched.log.topics import PUBLIC, SEEN_CHANGELOG, SIGNALS
 from streamsched.ports.broker import Chunk
 from streamsched.ports.clock import Clock
+from streamsched.stream.agents.arrival_order import ArrivalOrder
+from streamsched.stream.agents.barriers import Barriers
 from streamsched.stream.agents.emission import dead_letter, internal_error
 from streamsched.stream.agents.event_home import EventHome
 from streamsched.stream.agents.homes import Homes
@@ -40,6 +43,7 @@ class ShardSpec:
         unkeyed_partitions: the number of partitions of topics that are not keyed by homes (`launch`, `dead-letter`, …).
         dedupe_horizon: how long a repeated event id is recognised, by log time.
         verdicts: whether the verdict of every event is emitted.
+        order_s: seconds that signals wait at most for their order.
         decoder, state_format: shared by the shards of a worker.
         clock: the time of the installation; None: that of the log's records.
     """
@@ -49,6 +53,7 @@ class ShardSpec:
     unkeyed_partitions: int
     dedupe_horizon: timedelta
     verdicts: bool = True
+    order_s: float = 30.0
     decoder: SignalDecoder = field(default_factory=SignalDecoder)
     state_format: StateFormat = field(default_factory=StateFormat)
     clock: Clock | None = None
@@ -88,7 +93,8 @@ class ShardApp:
 
     def refuse(self, chunk: Chunk, poison: PoisonRecord) -> None:
         """Sets the only record of a chunk apart instead of processing it, as part of the turn. The first attempt parks
-        a schedule's signal with its schedule; any other record, or one that cannot be parked, becomes a dead letter;
+        a schedule's signal with its schedule, and a barrier lets signals be judged one by one; any other record, or one
+        that cannot be parked, becomes a dead letter;
         the last attempt is a dead letter without the record's bytes, for a topic that does not accept their size.
         """
         (record,) = chunk.records
@@ -96,6 +102,8 @@ class ShardApp:
         parks = key is not None and key.startswith(SCHEDULE_PREFIX)
         if parks and not refusals:
             self.homes.schedules.refuse(chunk, record, poison.failure)
+        elif key is not None and key.startswith(BARRIER_PREFIX) and not refusals:
+            self.homes.barriers.refuse(record, poison.failure)
         else:
             error, emit, partition = internal_error(poison.failure), self.turn.emit, self.spec.unkeyed_partition
             dead_letter(emit, partition, chunk, record, error, collector=self.collector, bare=refusals > parks)
@@ -142,7 +150,16 @@ def make_app(turn: Turn, spec: ShardSpec, *, on_progress: Callable[[], object] =
         state_format=spec.state_format,
         collector=collector,
     )
-    homes = Homes(events, schedules)
+    order = ArrivalOrder(shard=spec.number, shards=spec.shards, triggers=triggers, schedules=schedules)
+    barriers = Barriers(
+        shard=spec.number,
+        shards=spec.shards,
+        emit=turn.emit,
+        order=order,
+        dead_letters=spec.unkeyed_partition,
+        patience_s=spec.order_s,
+    )
+    homes = Homes(events, schedules, order, barriers)
 
     @app.agent(app.topic(*PUBLIC), name="ingest")
     async def _ingest(chunks: AsyncIterable[Chunk]) -> AsyncGenerator[None, None]:

@@ -220,7 +220,8 @@ class InstallationTrial(Trial):
             into.spoil(contradiction)
         judge_ticks(homes, user, into)
         if not into.lost:
-            judge_jobs(homes, self._log.jobs, datetime.now(UTC), into)
+            judged = {key: order.judged for key, order in self._log.orders().items()}
+            judge_jobs(judged, self._log.jobs, datetime.now(UTC), into)
         if not into.lost:
             judge_runs(homes, self._log.jobs, there, user, into)
             judge_requests(homes, there, requests, user, into)

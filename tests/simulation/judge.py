@@ -28,6 +28,7 @@ from tests.faults.judges.jobs import judge_jobs, judge_rows
 from tests.faults.judges.log import TOPICS, LogContent
 from tests.simulation.database import Database
 from tests.simulation.traffic import Reports
+from tests.support.judged_order import judge_order
 from tests.support.judgement import Judgement
 
 #: The time between two ticks of a schedule here.
@@ -81,7 +82,10 @@ def judge(log: MemoryLog, database: Database, reported: Reports, into: Judgement
     for ref in database.schedules:
         judge_promises(ref, content.homes, reported.returned, reported.after, into)
     _judge_ticks(content, reported, into)
-    judge_jobs(content.homes, content.jobs, None, into)
+    orders = content.orders()
+    for key, order in orders.items():
+        judge_order(key, order, reported.times, into)
+    judge_jobs({key: order.judged for key, order in orders.items()}, content.jobs, None, into)
     judge_rows(database.jobs, content.launched, into)
     _judge_obsolete(database, into)
     for letter in content.letters:

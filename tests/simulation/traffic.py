@@ -26,7 +26,9 @@ from streamsched.domain.triggers.trigger import (
     Quiet,
     Silence,
     StreamGrowth,
+    Then,
     Trigger,
+    Unless,
     Within,
 )
 from streamsched.log.topics import public_topic
@@ -34,6 +36,7 @@ from streamsched.ports.broker import Broker, Outgoing
 from streamsched.store.catalog.records import ScheduleChange
 from tests.faults.load.user import Returned
 from tests.simulation.database import Database
+from tests.support.judged_order import Sent
 
 _PLACES: Final = 3
 
@@ -46,12 +49,14 @@ class Reports:
         first_ticks: when a generation that begins anew ticks first.
         next_ticks: when it would have ticked next when the timers were taken away at the end.
         sent: event id → its key, and how many times it was appended.
+        times: event id → when it was sent and acknowledged; of those that were sent once.
         after: event id → how many changes had returned when it was appended first.
         returned: the changes of which the log has every record.
         control: (key, value) of every record that a change wrote to the outbox.
     """
 
     sent: dict[str, tuple[str, int | None]] = field(default_factory=dict)
+    times: dict[str, Sent] = field(default_factory=dict)
     after: dict[str, int] = field(default_factory=dict)
     returned: list[Returned] = field(default_factory=list)
     control: list[tuple[bytes, bytes]] = field(default_factory=list)
@@ -135,7 +140,7 @@ class Traffic:
         if len(leaves) > 1:
             group = AllOf(leaves) if self._rng.random() < 0.6 else AnyOf(leaves)
         consumption = self._rng.choice(list(Consumption))
-        match self._rng.randrange(9):
+        match self._rng.randrange(11):
             case 0:
                 group, consumption = Quiet(group, timedelta(seconds=1), None), Consumption.CUMULATIVE
             case 1:
@@ -146,6 +151,11 @@ class Traffic:
                 silent = CustomEvent(EventName("default", f"e{self._rng.randrange(_PLACES)}"))
                 group = AllOf((Silence(silent, timedelta(seconds=1)), self._leaf()))
                 consumption = Consumption.CUMULATIVE
+            case 4:
+                group, consumption = Then(self._leaf(), self._leaf(), timedelta(seconds=2)), Consumption.CUMULATIVE
+            case 5:
+                wanted, veto = self._leaf(), self._leaf()
+                group, consumption = Unless(wanted, veto, timedelta(seconds=1)), Consumption.CUMULATIVE
             case _:
                 pass
         return Schedule(ref, ProgramRef("default", "town", "p"), group, consumption=consumption, misfire=Misfire.ALL)
@@ -166,9 +176,14 @@ class Traffic:
         while len(self._sent) < self._events:
             await asyncio.sleep(self._rng.expovariate(self._events / 8))
             batch = [self._event() for _ in range(self._rng.choice((1, 1, 1, 4)))]
-            changes = len(self.reported.returned)
+            changes, sent_at = len(self.reported.returned), self._database.clock.now()
             await self._broker.append([self._addressed(event) for event in batch])
+            times = Sent(sent_at, self._database.clock.now())
             for event in batch:
+                if event.id in self.reported.sent:
+                    self.reported.times.pop(event.id, None)
+                else:
+                    self.reported.times[event.id] = times
                 self.reported.after.setdefault(event.id, changes)
                 _, copies = self.reported.sent.get(event.id, ("", 0))
                 self.reported.sent[event.id] = event.key, (copies or 0) + 1

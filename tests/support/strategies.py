@@ -45,7 +45,7 @@ def signals() -> st.SearchStrategy[Signal]:
     keys = st.sampled_from([f"partition:{dataset}" for dataset in DATASETS])
     delays = st.just(IN_TIME) | st.integers(1, 10**9).map(lambda most: timedelta(milliseconds=most))
     return (
-        st.builds(Occurred, events(), delays)
+        st.builds(Occurred, events(), delays, logged_ms=st.just(0) | st.integers(1, 10**14))
         | st.builds(Put, schedule, generation, st.booleans(), triggers(), consumptions(), started=generations())
         | st.builds(Drop, schedule, generation)
         | st.builds(Subscribe, keys, schedule, generation)

@@ -116,7 +116,8 @@ def _signalled(records: Sequence[TailRecord], limit: int) -> list[LoggedEvent]:
             continue
         if isinstance(signal, Occurred):
             event = signal.event
-            found.append(LoggedEvent(each.name, each.appended, event.id, event.source, event, "", value))
+            raw = signal_codec.split_logged(value)[1]
+            found.append(LoggedEvent(each.name, each.appended, event.id, event.source, event, "", raw))
         if len(found) == limit:
             break
     return found

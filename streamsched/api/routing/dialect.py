@@ -8,8 +8,8 @@ from typing import Any
 
 from starlette.types import ASGIApp
 
+from streamsched.codec.shape.named_schema import NamedSchema
 from streamsched.domain.errors import StreamschedError
-from streamsched.wire.named_schema import NamedSchema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,9 @@
 """Signals as records of topic `signals`: the key is the address, the value is JSON.
 
-An `Occurred` is its event in native JSON, with `"delay"` (milliseconds) as the last field when it is late: the home of
-an event key forwards the same bytes to each schedule's home, under the schedule's key. Control signals begin with
-`{"signal":`, so they are recognised by their prefix; so does an `Occurred` of statistics, which is no commit.
+An `Occurred` is its event in native JSON, with `"logged"` (milliseconds) as the first field when the log's time of it
+is known, and `"delay"` (milliseconds) as the last when it is late: the home of an event key forwards the same bytes to
+each schedule's home, under the schedule's key. Control signals begin with `{"signal":`, so they are recognised by their
+prefix; so does an `Occurred` of statistics, which is no commit. Barriers travel among them (`codec.records.barrier`).
 
 | `signal`                   | fields                                                       | key              |
 |----------------------------|--------------------------------------------------------------|------------------|
@@ -32,21 +33,35 @@ from streamsched.codec.triggers import trigger as triggers
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import schedule_key
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal, Subscribe, Unsubscribe, Woken
+from streamsched.domain.signals.signal import (
+    IN_TIME,
+    Drop,
+    Occurred,
+    Put,
+    Replay,
+    Signal,
+    Subscribe,
+    Unsubscribe,
+    Woken,
+)
 
 _CONTROL: Final = b'{"signal":'
+_LOGGED: Final = b'{"logged":'
 #: The head of an event in canonical form, and fields that must not follow: other dialects, control, or duplicates.
 _OURS: Final = re.compile(rb'\{"id":"[^"\\]+","source":"[^"\\]+","time":"[^"\\]+","type":"[^"\\]+","data":\{')
 _NOT_OURS: Final = re.compile(rb'"(?:signal|specversion|notificationType|id|source|time|type|data|delay)"\s*:')
 _MILLISECOND: Final = timedelta(milliseconds=1)
+#: Most digits of a time in milliseconds: the year 9999 has 15.
+_LOGGED_DIGITS: Final = 15
 
 
 def encode(signal: Signal) -> tuple[bytes, bytes]:
     """Record key and value."""
     match signal:
-        case Occurred(event=event, delay=delay):
+        case Occurred(event=event, delay=delay, logged_ms=logged_ms):
             value = native.dumps(native.to_json(event))
             value = add_delay(value, delay) if delay else value
+            value = add_logged(value, logged_prefix(logged_ms)) if logged_ms else value
             return event.key.encode(), statistics_of(value) if signal.statistics else value
         case Put(schedule=ref, generation=generation):
             return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
@@ -69,6 +84,31 @@ def add_delay(value: bytes, delay: timedelta) -> bytes:
     return b'%b,"delay":%d}' % (value.rstrip()[:-1], delay // _MILLISECOND)
 
 
+def logged_prefix(logged_ms: int) -> bytes:
+    """The beginning of an `Occurred` that the log took at this time, in milliseconds since the epoch."""
+    return b"%b%d," % (_LOGGED, logged_ms)
+
+
+def add_logged(value: bytes, prefix: bytes) -> bytes:
+    """The value of an `Occurred` in canonical form without a time, with that of a `logged_prefix`."""
+    return prefix + value[1:]
+
+
+def split_logged(value: bytes) -> tuple[int, bytes]:
+    """The time when the log took an event, and the value of its `Occurred` without it; 0 without a time.
+
+    Raises:
+        DecodeError: the time is not an integer.
+    """
+    if not value.startswith(_LOGGED):
+        return 0, value
+    end = value.find(b",")
+    number = value[len(_LOGGED) : end]
+    if not number.isdigit() or len(number) > _LOGGED_DIGITS:
+        raise DecodeError("$.logged", "must be milliseconds since the epoch")
+    return int(number), b"{" + value[end + 1 :]
+
+
 def statistics_of(value: bytes) -> bytes:
     """The value of an `Occurred` as one of its statistics."""
     return b'{"signal":"statistics","occurred":%b}' % value
@@ -80,12 +120,15 @@ def decode(key: bytes, value: bytes) -> Signal:
     Raises:
         DecodeError: the value is not a signal, or the key of a control signal is not text.
     """
+    logged_ms, value = split_logged(value)
     found = mapping(parse(value), "$")
-    kind = found.get("signal")
+    kind = None if logged_ms else found.get("signal")
     if kind is None:
-        return _read_occurred(found, "$")
+        return _read_occurred(found, "$", logged_ms)
     if kind == "statistics":
-        return _read_occurred(mapping(found.get("occurred"), "$.occurred"), "$.occurred")._replace(statistics=True)
+        occurred = mapping(found.get("occurred"), "$.occurred")
+        logged_ms = integer(occurred.get("logged", 0), "$.occurred.logged")
+        return _read_occurred(occurred, "$.occurred", logged_ms)._replace(statistics=True)
     ref = schedule(found.get("schedule"), "$.schedule")
     generation = integer(found.get("generation"), "$.generation")
     match kind:
@@ -109,11 +152,11 @@ def decode(key: bytes, value: bytes) -> Signal:
             raise DecodeError("$.signal", f"must be one of {known} but is {text(kind, '$.signal')!r}")
 
 
-def _read_occurred(found: Mapping[str, Any], path: str) -> Occurred:
-    event = native.from_json(found, path)
-    if "delay" not in found:
-        return Occurred(event)
-    return Occurred(event, timedelta(milliseconds=integer(found["delay"], f"{path}.delay")))
+def _read_occurred(found: Mapping[str, Any], path: str, logged_ms: int) -> Occurred:
+    event, delay = native.from_json(found, path), IN_TIME
+    if "delay" in found:
+        delay = timedelta(milliseconds=integer(found["delay"], f"{path}.delay"))
+    return Occurred(event, delay, logged_ms=logged_ms)
 
 
 def _put_to_json(put: Put) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from streamsched.codec.shape.named_schema import NamedSchema
 from streamsched.codec.shape.schemas import answer, any_text, array, constant, integer, like, one_of, ref, texts
-from streamsched.wire.named_schema import NamedSchema
 
 _RECORD: Final = answer(
     {

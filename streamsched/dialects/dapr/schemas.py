@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from streamsched.codec.shape.named_schema import NamedSchema
 from streamsched.codec.shape.schemas import answer, any_text, array, instant, integer, like, ref
-from streamsched.wire.named_schema import NamedSchema
 
 JOB: Final = NamedSchema(
     "DaprJob", like({"schedule": "@every 1h", "repeats": 3, "data": {"a": 1}}, "A job as in Dapr's API.")

@@ -184,8 +184,9 @@ class Plan:
         shape: the tree as written.
         timed_nodes: inner ones first.
         per: the bounds of the open keys; None in a trigger that does not correlate.
-        on_correction: of that `per` which says it; None: keys that have fired are forgotten.
         root: the node of the whole trigger.
+        on_correction: of that `per` which says it; None: keys that have fired are forgotten.
+        needs_order: what it makes of events depends on the order of those of different keys, or of events and ticks.
     """
 
     slots: tuple[LeafSlot, ...]
@@ -196,6 +197,7 @@ class Plan:
     per: Per | None
     root: Node
     on_correction: OnCorrection | None = None
+    needs_order: bool = False
 
     @property
     def has_since_last_run(self) -> bool:
@@ -228,7 +230,18 @@ def build_plan(trigger: Trigger) -> Plan:
     slots = tuple(builder.slots.values())
     said = next((per.on_correction for per in correlations(trigger) if per.on_correction is not None), None)
     timed = tuple(builder.timed_nodes)
-    return Plan(slots, builder.by_key, builder.by_tick, shape, timed, builder.per, shape.node, said)
+    ordered = any(isinstance(each.timed, Then | Unless | Within) for each in timed) and len(builder.by_key) > 1
+    return Plan(
+        slots,
+        builder.by_key,
+        builder.by_tick,
+        shape,
+        timed,
+        builder.per,
+        shape.node,
+        said,
+        needs_order=ordered or bool(builder.by_tick and builder.by_key),
+    )
 
 
 @dataclass(frozen=True, slots=True)

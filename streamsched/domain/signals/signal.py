@@ -8,7 +8,7 @@ partition as the events it governs, so the order of the log decides which defini
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final, NamedTuple
 
 from streamsched.domain.events.event import Event
@@ -80,11 +80,13 @@ class Occurred(NamedTuple):
     Attributes:
         delay: time between the event and its append to the log, in whole milliseconds; 0 when less than a second.
         statistics: the commit has been signalled before, without bytes and rows; only totals count it now.
+        logged_ms: when the log took the event, in milliseconds since the epoch; 0: not known, as of a tick.
     """
 
     event: Event
     delay: timedelta = IN_TIME
     statistics: bool = False
+    logged_ms: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,29 @@ class Replay:
 
     schedule: ScheduleRef
     generation: int
+
+
+class ArrivalTime(NamedTuple):
+    """The time by which signals are put in order: that of the log, and within its millisecond that of the event, which
+    its source has said; a signal without one comes after those with one.
+    """
+
+    logged_ms: int
+    happened_us: int
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+#: After every time of an event.
+_LAST: Final = (datetime.max.replace(tzinfo=UTC) - _EPOCH) // _MICROSECOND + 1
+
+
+def arrival_time(signal: Signal, record_ms: int) -> ArrivalTime:
+    """When a signal arrived whose record has this time. A late event says nothing about the moment of its arrival."""
+    if not isinstance(signal, Occurred) or not signal.logged_ms:
+        return ArrivalTime(record_ms, _LAST)
+    late = signal.delay > IN_TIME
+    return ArrivalTime(signal.logged_ms, _LAST if late else (signal.event.time - _EPOCH) // _MICROSECOND)
 
 
 Signal = Put | Drop | Subscribe | Unsubscribe | Occurred | Woken | Replay

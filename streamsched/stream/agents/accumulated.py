@@ -6,6 +6,7 @@
 | `schedule:<ref>␟<key>`                    | the cell of one open key of a schedule that correlates            |
 | `schedule:<ref>␟<key>␟<slot>.<page>`      | a page of events of one leaf (`codec.records.cell`); key may be empty |
 | `schedule:<ref>␟␟error`, `…␟␟parked.<n>`  | schedules in error and their parked signals (`stream.agents.halts`) |
+| `schedule:<ref>␟␟unordered.<n>`           | signals that wait for their order (`stream.agents.unordered_signals`) |
 
 A turn writes only what it changed: the row of each changed cell, with its newest events, and each page once, when it is
 full. So the cost of an event does not depend on the number of earlier events or of open keys.
@@ -30,6 +31,7 @@ from streamsched.domain.fold.fold import Folded, TriggerState
 from streamsched.domain.fold.plan import Plan
 from streamsched.ports.broker import OLDER_LOG
 from streamsched.stream.agents.halts import is_halt
+from streamsched.stream.agents.unordered_signals import is_unordered
 from streamsched.stream.state_format import StateFormat
 
 _NO_PAGES: Final = range(0)
@@ -109,9 +111,9 @@ class TriggerStates:
             self._changed.setdefault(key, set()).update(folded.cells)
 
     def forget(self, key: bytes) -> None:
-        """Removes all rows of a schedule without decoding them, except those of its halt."""
+        """Removes all rows of a schedule without decoding them, except those of its halt and of signals that wait."""
         for row in [row for row in self._table if row == key or row.startswith(key + SEPARATOR)]:
-            if not is_halt(row):
+            if not is_halt(row) and not is_unordered(row):
                 del self._table[row]
                 self._stored.pop(row, None)
         self._states[key], self._cells[key] = None, {}

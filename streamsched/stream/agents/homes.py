@@ -6,7 +6,10 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
+from streamsched.codec.records.barrier import PREFIX as BARRIER_PREFIX
 from streamsched.ports.broker import Chunk, Record
+from streamsched.stream.agents.arrival_order import ArrivalOrder
+from streamsched.stream.agents.barriers import Barriers
 from streamsched.stream.agents.event_home import EventHome
 from streamsched.stream.agents.schedule_home import SCHEDULE_PREFIX, ScheduleHome
 
@@ -15,19 +18,25 @@ STEP_S: Final = 0.1
 
 
 class Homes:
-    """The home of a shard's event keys and that of its schedules."""
+    """The home of a shard's event keys, that of its schedules, and the barriers between those of all shards."""
 
-    def __init__(self, events: EventHome, schedules: ScheduleHome) -> None:
+    def __init__(self, events: EventHome, schedules: ScheduleHome, order: ArrivalOrder, barriers: Barriers) -> None:
         self.events = events
         self.schedules = schedules
+        self._order = order
+        self.barriers = barriers
 
-    async def prepare(self) -> None:
-        """Call it once when the tables have been restored, before the first chunk.
+    async def prepare(self, barriers: bytes | None) -> None:
+        """Call it once when the tables have been restored, before the first chunk. `barriers`: what the shard
+        remembered of them, if anything.
 
         Raises:
             ConfigurationError: the log was written before release 0.1.0.
+            DecodeError: `barriers` is of an unknown version.
         """
         self.schedules.check_release()
+        if barriers is not None:
+            self.barriers.restore(barriers)
         await self.events.prepare()
 
     def process_in_steps(self, chunk: Chunk) -> Iterator[None]:
@@ -42,12 +51,14 @@ class Homes:
 
     def _step(self, chunk: Chunk, waiting: Iterator[Record]) -> bool:
         """Processes records for `STEP_S` seconds; whether there may be more."""
-        events, schedules, until = self.events, self.schedules, time.monotonic() + STEP_S
-        with schedules.limit.armed():
+        events, order, until = self.events, self._order, time.monotonic() + STEP_S
+        with self.schedules.limit.armed():
             for record in waiting:
                 key = record.key
                 if key is not None and key.startswith(SCHEDULE_PREFIX):
-                    schedules.process(key, chunk, record)
+                    order.process(key, chunk, record)
+                elif key is not None and key.startswith(BARRIER_PREFIX):
+                    self.barriers.process(chunk, record)
                 else:
                     events.process(chunk, record)
                 if time.monotonic() > until:

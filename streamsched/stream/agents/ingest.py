@@ -71,7 +71,7 @@ class Ingest:
     def process(self, chunk: Chunk) -> None:
         """Emits every event of the chunk in order. A record that cannot be decoded becomes a dead letter."""
         shards, emit, remember = self._shards, self._emit, self._decoder.remember
-        stamp, arrived, in_time, stamped = None, _EPOCH, _EPOCH, False
+        stamp, arrived, in_time, stamped, logged_ms, prefix = None, _EPOCH, _EPOCH, False, 0, b""
         now = _NEVER if self._clock is None else self._clock.now()
         future = add_duration(now, _AHEAD)
         for record in chunk.records:
@@ -79,19 +79,22 @@ class Ingest:
                 stamp, arrived, stamped = record.time_ms, record.at, record.is_stamped
                 arrived = arrived if arrived <= future else now
                 in_time = add_duration(arrived, -SHORTEST)
+                logged_ms = (arrived - _EPOCH) // _MILLISECOND
+                prefix = signal_codec.logged_prefix(logged_ms)
             raw = record.value or b""
             try:
                 if not stamped:
                     raise DecodeError("$", _UNSTAMPED.format(stamp))
                 usual = fast_path.read_occurred(raw)
                 if usual is not None and record.traceparent is None:
-                    key, signal = usual
-                    if signal.event.time <= in_time:
-                        signal = Occurred(signal.event, _delay(arrived, signal.event.time))
-                        raw = signal_codec.add_delay(raw, signal.delay)
-                    remember(raw, signal)
+                    key, (event, delay, *_) = usual
+                    if event.time <= in_time:
+                        delay = _delay(arrived, event.time)
+                        raw = signal_codec.add_delay(raw, delay)
+                    raw = signal_codec.add_logged(raw, prefix)
+                    remember(raw, Occurred(event, delay, logged_ms=logged_ms))
                 else:
-                    key, raw = self._signal(chunk, record, arrived)
+                    key, raw = self._signal(chunk, record, arrived, logged_ms)
             except InvalidError as error:
                 dead_letter(emit, self._shard, chunk, record, error, collector=self._collector)
             except Exception as failure:
@@ -100,7 +103,7 @@ class Ingest:
             else:
                 emit(SIGNALS, home(key, shards), key, raw)
 
-    def _signal(self, chunk: Chunk, record: Record, arrived: datetime) -> tuple[bytes, bytes]:
+    def _signal(self, chunk: Chunk, record: Record, arrived: datetime, logged_ms: int) -> tuple[bytes, bytes]:
         raw = record.value
         if raw is None:
             raise DecodeError("$", "is empty: a record of a public topic must contain an event")
@@ -112,11 +115,12 @@ class Ingest:
             if context is not None:
                 event = replace(event, traceparent=context)
                 raw = event_codec.encode(event)
-        signal = Occurred(event, _delay(arrived, event.time))
+        signal = Occurred(event, _delay(arrived, event.time), logged_ms=logged_ms)
         if not signal_codec.says_occurred(raw):
             key, value = signal_codec.encode(signal)
         else:
             key, value = event.key.encode(), signal_codec.add_delay(raw, signal.delay) if signal.delay else raw
+            value = signal_codec.add_logged(value, signal_codec.logged_prefix(logged_ms))
         self._decoder.remember(value, signal)
         return key, value
 

@@ -96,13 +96,27 @@ class ScheduleHome:
         """The number of schedules in error."""
         return len(self._halts.open())
 
-    def process(self, key: bytes, chunk: Chunk, record: Record) -> None:
-        """Folds one signal of the chunk; `key`: that of the record."""
+    def decode(self, key: bytes, chunk: Chunk, record: Record) -> Signal | None:
+        """The signal of a record; one that cannot be decoded becomes a dead letter, and is None."""
         try:
-            signal = self._decoder.decode(key, record.value)
+            return self._decoder.decode(key, record.value)
         except InvalidError as error:
             self._dead_letter(chunk, record, error)
-            return
+            return None
+
+    def state(self, key: bytes) -> TriggerState | None:
+        """The state of a schedule; None when there is none, or none that can be decoded."""
+        try:
+            return self._accumulated.state(key)
+        except InvalidError:
+            return None
+
+    def is_halted(self, key: bytes) -> bool:
+        """Whether a schedule is in error, and parks its signals."""
+        return key in self._halts.open()
+
+    def judge(self, key: bytes, signal: Signal, chunk: Chunk, record: Record, remark: str = "") -> None:
+        """Folds one signal, as of the time of its record; with a remark on its verdict."""
         halts = self._halts.open()
         if halts and key in halts:
             self._while_halted(key, signal, chunk, record)
@@ -110,7 +124,7 @@ class ScheduleHome:
         if record.time_ms != self._stamp:  # the records of one append have the same time
             self._stamp, self._at = record.time_ms, _at(record)
         try:
-            refused = self._fold(key, signal, self._at)
+            refused = self._fold(key, signal, self._at, remark)
             if refused is not None:
                 self._dead_letter(chunk, record, DecodeError("$", refused), judged=True)
         except Exception as failure:  # noqa: BLE001 - any failure of a fold halts this schedule only
@@ -150,7 +164,7 @@ class ScheduleHome:
         if not replayed:
             self._park(key, signal, record)
 
-    def _fold(self, key: bytes, signal: Signal, at: datetime) -> str | None:
+    def _fold(self, key: bytes, signal: Signal, at: datetime, remark: str = "") -> str | None:
         """Folds one signal. Returns the reason when the signal was refused; the caller then emits its record as a dead
         letter. When the fold raises, no state has changed and nothing was emitted.
         """
@@ -165,7 +179,7 @@ class ScheduleHome:
         for topic, name, value in records:
             self._emit(topic, home(key, self._unkeyed_partitions), name, value)
         if self._collector is not None and isinstance(signal, Occurred) and folded.verdict is not None:
-            self._collector.judged(key, before, folded.verdict, signal)
+            self._collector.judged(key, before, _with_remark(folded.verdict, remark), signal)
         if correlates:
             self._count_losses(key, signal, before, folded)
         after = folded.state
@@ -217,7 +231,7 @@ class ScheduleHome:
         except InvalidError as error:  # the key names no schedule
             self._dead_letter(chunk, record, error)
             return
-        state = self._known_state(key)
+        state = self.state(key)
         generation = 0 if state is None else state.generation
         if isinstance(signal, Put):
             generation = max(generation, signal.generation)
@@ -260,7 +274,7 @@ class ScheduleHome:
     def _park(self, key: bytes, signal: Signal, record: Record) -> None:
         self._halts.park(key, record)
         if self._collector is not None and isinstance(signal, Occurred):
-            self._collector.judged(key, self._known_state(key), _PARKED, signal)
+            self._collector.judged(key, self.state(key), _PARKED, signal)
 
     def _replay(self, key: bytes) -> bool:
         """Folds up to `REPLAYED` parked signals; when none is left, ends the halt and returns True."""
@@ -311,7 +325,7 @@ class ScheduleHome:
     def _drop_parked(self, key: bytes) -> None:
         """Ends a halt without folding the parked signals; their verdict is `DISABLED`."""
         if self._collector is not None:
-            state = self._known_state(key)
+            state = self.state(key)
             for record in self._halts.parked(key, MOST_PARKED + 1):
                 with suppress(InvalidError):
                     signal = self._decoder.decode(key, record.value)
@@ -328,12 +342,6 @@ class ScheduleHome:
             failure = self._try_fold(key, signal, at)
         return failure
 
-    def _known_state(self, key: bytes) -> TriggerState | None:
-        try:
-            return self._accumulated.state(key)
-        except InvalidError:
-            return None
-
     def _record(self, effect: Effect) -> tuple[str, bytes, bytes] | None:
         """Topic, key and value of an effect's record; None for `Refuse`: its dead letter needs the signal's record."""
         match effect:
@@ -347,6 +355,10 @@ class ScheduleHome:
                 return None
             case _:
                 assert_never(effect)
+
+
+def _with_remark(judged: JudgedEvent, remark: str) -> JudgedEvent:
+    return replace(judged, why="; ".join(filter(None, (judged.why, remark)))) if remark else judged
 
 
 def _replaced(before: Halt, after: Halt, *, attempts: int) -> Halt:

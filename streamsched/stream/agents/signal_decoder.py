@@ -48,8 +48,9 @@ class SignalDecoder:
         known = self.known(value)
         if known is not None:
             return known
-        usual = fast_path.read_occurred(value) if value.startswith(fast_path.BEGINS) else None
-        signal = usual[1] if usual is not None else signal_codec.decode(key, value)
+        logged_ms, plain = signal_codec.split_logged(value)
+        usual = fast_path.read_occurred(plain) if plain.startswith(fast_path.BEGINS) else None
+        signal = signal_codec.decode(key, value) if usual is None else Occurred(usual[1].event, logged_ms=logged_ms)
         if isinstance(signal, Occurred):  # every listener gets the same bytes
             self.remember(value, signal)
         return signal

@@ -18,6 +18,7 @@ from streamsched.domain.errors import ConfigurationError, DecodeError, FencedErr
 from streamsched.log.topics import (
     APP_ID,
     ATTEMPT_KEY,
+    BARRIERS_KEY,
     LAUNCH,
     POSITION_KEY,
     RETIRED_KEY,
@@ -61,6 +62,7 @@ class ShardSettings:
         verdicts: whether the verdict of every event is emitted to topic `verdicts`.
         state_format: the format in which changelogs are written.
         ingests: whether public topics are read.
+        order_s: seconds that signals of a schedule wait at most until their order is known.
         finish_s: seconds that stopping waits for the turn in flight.
         clock: the time of the installation; None: that of the log's records.
     """
@@ -74,6 +76,7 @@ class ShardSettings:
     report_s: float = 5.0
     verdicts: bool = True
     ingests: bool = True
+    order_s: float = 30.0
     state_format: StateFormat = field(default_factory=StateFormat)
     clock: Clock | None = None
 
@@ -175,6 +178,7 @@ class Shard:
             unkeyed_partitions=await broker.partitions(LAUNCH),
             dedupe_horizon=self._settings.dedupe_horizon,
             verdicts=self._settings.verdicts,
+            order_s=self._settings.order_s,
             decoder=self._decoder,
             state_format=self._settings.state_format,
             clock=self._settings.clock,
@@ -235,6 +239,8 @@ class Shard:
         """
         assert self._app is not None
         assert self._writer is not None
+        if (lapsed := self._app.homes.barriers.lapse(self._loop.time())) is not None:
+            await self._writer.commit([lapsed])
         chunks = self._left or await self._read()
         if not chunks or self._stopping:
             return
@@ -246,6 +252,7 @@ class Shard:
             self._app.refuse(self._taken[0], poison)
         folded = self._loop.time()
         positions = self._positions | {chunk.at: chunk.next_position for chunk in self._taken}
+        await self._end_turn(positions)
         self._turn.emit(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions))
         if self._guard.careful:
             self._turn.emit(*self._guard.after(self._taken))
@@ -254,6 +261,14 @@ class Shard:
         self._committed(positions, len(outgoing))
         commit_s = self._loop.time() - folded
         self._pace.record_turn(self._stats.chunk, began=began, folding_s=folded - began, commit_s=commit_s)
+
+    async def _end_turn(self, positions: Positions) -> None:
+        """What the barriers of this turn lead to, behind all else that it emits."""
+        assert self._app is not None
+        barriers = self._app.homes.barriers
+        if barriers.needs_ends:
+            barriers.set_ends(await self._broker.ends([at for at in positions if at.topic != SIGNALS]))
+        barriers.end_turn(positions)
 
     async def _run(self) -> None:
         """Turn after turn, until the shard is stopped or fails."""
@@ -339,7 +354,7 @@ class Shard:
     async def _recover(self, app: ShardApp) -> dict[TopicPartition, int]:
         """Reads every changelog to its end into its table; returns the positions committed with that state."""
         recovered: dict[TopicPartition, int] = {}
-        retired = False
+        retired, barriers = False, None
         at = {TopicPartition(changelog, self.number): 0 for changelog in app.tables}
         ends = await self._broker.ends(list(at))
         reader = await self._broker.reader(at)
@@ -359,6 +374,8 @@ class Shard:
                             recovered = decode_positions(record.value)
                         elif record.key == ATTEMPT_KEY:
                             self._attempt = _attempt(record.value)
+                        elif record.key == BARRIERS_KEY:
+                            barriers = record.value
                         elif record.key == RETIRED_KEY:
                             retired = record.value is not None
                         elif record.key is not None:
@@ -370,7 +387,7 @@ class Shard:
                 f"shard {self.number} was retired by `streamsched reshard`: restart with the new number of shards; if "
                 "the command did not finish, run it again"
             )
-        await app.homes.prepare()
+        await app.homes.prepare(barriers)
         return recovered
 
 

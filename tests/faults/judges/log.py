@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
+from streamsched.codec.records import barrier as barrier_codec
 from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
@@ -19,6 +20,7 @@ from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
 from streamsched.ports.broker import Broker, Record, TopicPartition
 from tests.faults.sites.installation_site import SHARDS
+from tests.support.judged_order import Arrived, JudgedOrder, judged_order
 from tests.support.rerun import Stamped
 
 #: How long the log may be away.
@@ -44,6 +46,8 @@ class LogContent:
         self.jobs: list[ReadyJob] = []
         self.launched: Counter[str] = Counter()
         self.letters: list[str] = []
+        self._arrived: dict[str, list[Arrived]] = defaultdict(list)
+        self._barriers: dict[int, list[Arrived]] = defaultdict(list)
         self._shards = shards
         self._mine = _EVERY
 
@@ -52,11 +56,19 @@ class LogContent:
         self._mine = _of(*names)
         self.homes.clear()
         self.jobs.clear()
+        self._arrived.clear()
 
     def homes_of(self, name: str) -> Mapping[str, list[Stamped]]:
         """The homes of one app and of what it listens to."""
         mine = _of(name)
         return {key: signals for key, signals in self.homes.items() if mine.match(key)}
+
+    def orders(self) -> Mapping[str, JudgedOrder]:
+        """What each schedule of the trial has judged, and as of when, in this order."""
+        return {
+            key: judged_order(arrived, self._barriers[home(key, self._shards)], self._shards)
+            for key, arrived in self._arrived.items()
+        }
 
     def came_home(self) -> Iterator[tuple[str, datetime]]:
         """The id of each event that came to the home of a schedule, and when."""
@@ -70,9 +82,15 @@ class LogContent:
         """
         key, value = (record.key or b"").decode(), record.value or b""
         match topic:
+            case "signals" if key.startswith("barrier:"):
+                barrier = barrier_codec.decode(value, shards=self._shards)
+                self._barriers[partition].append(Arrived(record.offset, _instant(record), barrier))
             case "signals" if self._mine.match(key):
                 at_home = key if home(key, self._shards) == partition else f"{key} in partition {partition}"
-                self.homes[at_home].append((_instant(record), signal_codec.decode(key.encode(), value)))
+                at, signal = _instant(record), signal_codec.decode(key.encode(), value)
+                self.homes[at_home].append((at, signal))
+                if key.startswith("schedule:"):
+                    self._arrived[at_home].append(Arrived(record.offset, at, signal))
             case "launch":
                 self.launched[key] += 1
                 if self._mine.match(f"schedule:{key}"):

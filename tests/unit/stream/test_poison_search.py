@@ -19,7 +19,7 @@ from streamsched.domain.errors import ConfigurationError, ConflictError, NotFoun
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import DatasetRef, EventName
 from streamsched.domain.signals.signal import Replay
-from streamsched.domain.triggers.trigger import CustomEvent, Partitions
+from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Then
 from streamsched.log.dead_letters import LARGEST
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, PARTITIONS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Chunk, Outgoing, Record, TopicPartition
@@ -279,6 +279,26 @@ async def test_an_event_that_cannot_be_sent_on_is_a_dead_letter_alone_and_can_be
     assert len([job for job in await strict.jobs() if schedule_name(job) == "small"]) == 20
     (reported,) = await strict.dead_letters()
     assert "TooLargeError: a record for topic 'signals' has" in reported["reason"]
+
+
+async def test_a_state_that_is_too_large_halts_its_schedule_alone_though_others_wait_with_it(
+    strict: ShardCluster,
+) -> None:
+    """Signals that wait for their order are judged in one turn, whatever schedule of the shard they are of."""
+    go = CustomEvent(EventName("default", "go"))
+    await strict.put(schedule("big"), Then(CustomEvent(EventName("default", "big"), times=4), go))
+    for name in ("s0", "s1", "s2", "s3"):
+        await strict.put(schedule(name), Then(Partitions(FLIGHTS, 2), go))
+    await strict.settle()
+    await strict.emit(*(big(number, 300_000) for number in range(4)), landed(0), landed(1))
+    await strict.settle(60)
+    await strict.emit(Event("go", "test", NOON, CustomHappened(EventName("default", "go"))))
+    await strict.settle(60)
+
+    assert sorted(map(schedule_name, await strict.jobs())) == ["s0", "s1", "s2", "s3"]
+    (error,) = await errors(strict)
+    assert error.kind == "TooLargeError"
+    assert (error.signal, error.parked) == ("event big-3 of test", 2)
 
 
 async def test_a_letter_is_never_larger_than_its_record_may_be_and_replays_all_of_it(strict: ShardCluster) -> None:

@@ -171,7 +171,10 @@ async def test_how_late_an_event_came_is_the_same_after_a_restart(
     (counted,) = await found(cluster)
     assert counted.verdict is Verdict.COUNTED
     values = {record.value for record in await cluster.records(SIGNALS) if b"flights-0" in (record.value or b"")}
-    assert [signal_codec.decode(b"", value or b"") for value in values] == [Occurred(event, timedelta(hours=1))]
+    logged_ms = int(NOON.timestamp()) * 1000
+    assert [signal_codec.decode(b"", value or b"") for value in values] == [
+        Occurred(event, timedelta(hours=1), logged_ms=logged_ms)
+    ]
 
 
 async def test_ticks_and_control_have_none(cluster: ShardCluster) -> None:

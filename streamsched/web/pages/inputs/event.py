@@ -93,7 +93,8 @@ def _read(found: TailRecord) -> LoggedEvent | None:
     if not isinstance(signal, Occurred):
         return None
     event = signal.event
-    return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", value or b"")
+    _, raw = signal_codec.split_logged(value or b"")
+    return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
 
 
 def payload_text(raw: bytes) -> str:

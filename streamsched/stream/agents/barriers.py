@@ -1,0 +1,177 @@
+"""The barriers of a shard: it asks for them while signals wait for their order, and passes on those of others.
+
+`domain.signals.barrier` says what they prove. What a shard remembers of them is one reserved record of the triggers
+changelog, written in the turn that changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import structlog
+
+from streamsched.codec.records import barrier as barrier_codec
+from streamsched.codec.records.barrier import BarrierState, Passing
+from streamsched.domain.errors import InvalidError
+from streamsched.domain.signals.barrier import Barrier, Round, Stage, begin_round
+from streamsched.log.topics import BARRIERS_KEY, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.ports.broker import Chunk, Outgoing, Record, TopicPartition
+from streamsched.stream.agents.arrival_order import ArrivalOrder
+from streamsched.stream.agents.emission import Emit, dead_letter
+
+log = structlog.get_logger()
+
+#: The number of waiting signals judged in one turn; the rest follows in the next turns.
+JUDGED: Final = 1_000
+#: What the verdict of an event says that was judged before all answers had come.
+ORDER_UNKNOWN: Final = "order unknown: a shard did not say in time that it has no earlier event"
+
+
+class Barriers:
+    """What a shard asks for, and what it has been asked for."""
+
+    def __init__(
+        self, *, shard: int, shards: int, emit: Emit, order: ArrivalOrder, dead_letters: int, patience_s: float
+    ) -> None:
+        """`dead_letters`: the partition for dead letters. `patience_s`: how long a round waits for its answers."""
+        self._shard = shard
+        self._shards = shards
+        self._emit = emit
+        self._order = order
+        self._dead_letters = dead_letters
+        self._patience_s = patience_s
+        self._number = 0
+        self._round: Round | None = None
+        self._passing: list[Passing] = []
+        #: Barriers of this turn, whose ends are not known yet.
+        self._asked: list[Barrier] = []
+        self._changed = False
+        #: The round for which it waits, 0 for the next one, and until when by its own clock.
+        self._waiting: tuple[int, float] | None = None
+
+    def restore(self, raw: bytes) -> None:
+        """What was remembered when the shard stopped.
+
+        Raises:
+            DecodeError: it is of an unknown version.
+        """
+        self._number, self._round, passing = barrier_codec.decode_state(raw, shards=self._shards)
+        self._passing = list(passing)
+
+    def process(self, chunk: Chunk, record: Record) -> None:
+        """Processes one barrier of the chunk. One that cannot be read becomes a dead letter."""
+        try:
+            barrier = barrier_codec.decode(record.value or b"", shards=self._shards)
+        except InvalidError as error:
+            dead_letter(self._emit, self._dead_letters, chunk, record, error, collector=None)
+            return
+        match barrier.stage:
+            case Stage.ASKED:
+                self._asked.append(barrier)
+            case Stage.PASSED:
+                self._send(barrier.asker, barrier._replace(stage=Stage.ANSWERED))
+            case Stage.ANSWERED | Stage.LAPSED | Stage.CONTINUED:
+                self._advance(barrier)
+
+    def refuse(self, record: Record, failure: BaseException) -> None:
+        """A barrier of the round in flight that fails every turn, and is the only record of this one: whatever comes of
+        the signals that it lets be judged cannot be committed. They are judged one by one then, and the one that fails
+        is parked with its schedule.
+        """
+        now = self._round
+        if now is None:
+            return
+        barrier = now.barrier
+        if now.singly:
+            self._order.refuse_first(frozenset(barrier.homes), barrier.frontier_ms, failure)
+        read = barrier_codec.decode(record.value or b"", shards=self._shards)
+        self._round, self._changed = now.after(read)._replace(singly=True), True
+        if not self._round.missing:
+            self._send(self._shard, barrier._replace(stage=Stage.CONTINUED))
+
+    @property
+    def needs_ends(self) -> bool:
+        """Whether a barrier was asked for whose ends are not known yet."""
+        return bool(self._asked)
+
+    def set_ends(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Where the shard's public partitions end, read after the barriers came."""
+        for barrier in self._asked:
+            self._passing.append(Passing(barrier, {(at.topic, at.partition): end for at, end in ends.items()}))
+        self._asked.clear()
+        self._changed = True
+
+    def end_turn(self, positions: Mapping[TopicPartition, int]) -> None:
+        """Passes on what the positions of this turn allow, begins a round if signals wait, and remembers both. Call
+        it when the turn has emitted all else.
+        """
+        if self._passing:
+            self._pass_on(positions)
+        while self._round is None and (homes := self._order.homes_to_ask()) is not None:
+            self._number += 1
+            self._round = begin_round(self._number, self._shard, homes, self._order.newest_ms, shards=self._shards)
+            self._changed = True
+            if homes:
+                for shard in range(self._shards):
+                    self._send(shard, self._round.barrier)
+            else:
+                self._judge(self._round)
+        if self._changed:
+            state = BarrierState(self._number, self._round, tuple(self._passing))
+            self._emit(TRIGGERS_CHANGELOG, self._shard, BARRIERS_KEY, barrier_codec.encode_state(state))
+            self._changed = False
+
+    def lapse(self, now_s: float) -> Outgoing | None:
+        """The record to commit when a round has waited too long for its answers, or when signals wait and no turn
+        has begun a round, as after a resharding. `now_s`: seconds by any clock that does not jump.
+        """
+        now = self._round
+        if now is not None and now.missing:
+            barrier, patience_s = now.barrier._replace(stage=Stage.LAPSED), self._patience_s
+        elif now is None and self._order.waits:
+            barrier, patience_s = Barrier(Stage.LAPSED, self._shard, 0, (), 0), 0.0
+        else:
+            return None
+        if self._waiting is None or self._waiting[0] != barrier.round:
+            self._waiting = (barrier.round, now_s + patience_s)
+        if now_s < self._waiting[1]:
+            return None
+        self._waiting = (barrier.round, now_s + self._patience_s)
+        if now is not None:
+            log.warning("shard.order_unknown", shard=self._shard, round=barrier.round, missing=now.missing)
+        return Outgoing(SIGNALS, self._shard, *barrier_codec.encode(barrier))
+
+    def _pass_on(self, positions: Mapping[TopicPartition, int]) -> None:
+        left: list[Passing] = []
+        for each in self._passing:
+            if any(positions.get(TopicPartition(*at), end) < end for at, end in each.ends.items()):
+                left.append(each)
+                continue
+            for shard in each.barrier.homes:
+                self._send(shard, each.barrier._replace(stage=Stage.PASSED))
+        if len(left) < len(self._passing):
+            self._passing, self._changed = left, True
+
+    def _advance(self, barrier: Barrier) -> None:
+        """One more record of the round in flight; of any other it is nothing."""
+        before = self._round
+        if before is None or barrier.round != before.barrier.round:
+            return
+        after = before.after(barrier)
+        if after is not before:
+            self._round, self._changed = after, True
+        if not after.missing and (after is not before or barrier.stage is Stage.CONTINUED):
+            self._judge(after)
+
+    def _judge(self, now: Round) -> None:
+        """Judges what the round allows, in this turn or in more."""
+        barrier = now.barrier
+        remark, most = ORDER_UNKNOWN if now.lapsed else "", 1 if now.singly else JUDGED
+        if self._order.judge(frozenset(barrier.homes), barrier.frontier_ms, most, remark):
+            self._send(self._shard, barrier._replace(stage=Stage.CONTINUED))
+        else:
+            self._round, self._changed = None, True
+
+    def _send(self, shard: int, barrier: Barrier) -> None:
+        self._emit(SIGNALS, shard, *barrier_codec.encode(barrier))
