@@ -37,6 +37,7 @@ class Part:
         events: `codec.event.EventForm`, in which events may be.
         commands: commands by name, as `cli.shell.command_table.Source`.
         imports: functions that are commands of `streamsched import`, named as these.
+        clients: by name, what `streamsched.tasks.client` has of it.
         settings: a `setting_values.SettingGroup`.
         loops: loops of a process that has all roles (`roles.role.PartLoops`).
         intakes: loops of one launcher at a time (`roles.launcher.PartIntakes`).
@@ -51,6 +52,7 @@ class Part:
     events: str = ""
     commands: Mapping[str, PartCommand] = field(default_factory=dict[str, PartCommand])
     imports: Sequence[str] = ()
+    clients: Mapping[str, str] = field(default_factory=dict[str, str])
     settings: str = ""
     loops: str = ""
     intakes: str = ""

@@ -41,10 +41,10 @@ def test_every_dialect_is_found_and_has_what_it_says() -> None:
 
 def places(part: Part) -> Iterator[str]:
     """The places that a part names."""
-    plain = "name", "rank", "pages", "commands", "imports"
+    plain = "name", "rank", "pages", "commands", "imports", "clients"
     yield from filter(None, (getattr(part, each.name) for each in fields(part) if each.name not in plain))
     yield from (each.place for each in part.commands.values())
-    yield from part.imports
+    yield from (*part.imports, *part.clients.values())
 
 
 @pytest.mark.long

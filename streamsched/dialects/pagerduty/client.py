@@ -1,6 +1,6 @@
 """Schedules tasks from a program, as PagerDuty's client does.
 
-    from streamsched.dialects.pagerduty.client import Scheduler, Task
+    from streamsched.tasks.client import Scheduler, Task
 
     with Scheduler("kafka://127.0.0.1:9092") as scheduler:
         stored = scheduler.schedule_task(Task("incident-1", at, "notify-1", {"user": "7"}))

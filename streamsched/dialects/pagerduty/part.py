@@ -10,6 +10,7 @@ PART: Final = Part(
     name="pagerduty",
     pages=("how-to/move-from-pagerduty.md",),
     routes="routes:routes",
+    clients={"Scheduler": "client:Scheduler", "Task": "client:Task"},
     settings="settings:PagerdutySettings",
     intakes="loops:task_intakes",
 )
