@@ -41,15 +41,16 @@ class JsonShape(Generic[T]):
         also: Sequence[str] = (),
         sometimes: Sequence[str] = (),
         shared: bool = False,
+        named: bool = False,
         tag: str = "",
         about: Mapping[str, About] | None = None,
         text: str = "",
     ) -> None:
         """`name`: in the OpenAPI document; by default that of the dataclass. `outside`: fields that are no members,
         because the address of the request has them. `also`: properties that are members of an answer. `sometimes`:
-        names of members. `shared`: other shapes refer to its
-        schema, which is that of a body, by its name; otherwise they have it in them. `tag`: its member `type`, by which
-        a `JsonUnion` knows it. `about`: of fields that do not say it themselves. `text`: the description.
+        names of members. `shared`: other shapes refer to its schema, which is that of a body, by its name, and `named`:
+        to that of an answer; otherwise they have it in them. `tag`: its member `type`, by which a `JsonUnion` knows it.
+        `about`: of fields that do not say it themselves. `text`: the description.
         """
         self.name: Final = name or made.__name__
         self.made: Final = made
@@ -58,6 +59,7 @@ class JsonShape(Generic[T]):
         self._also = also
         self._sometimes = sometimes
         self._shared = shared
+        self._named = named
         self._about: Final = about or {}
         self._text = text
         self._writers: dict[object, Callable[..., dict[str, Any]]] = {dict: _keep}
@@ -175,13 +177,15 @@ class JsonShape(Generic[T]):
     @property
     def kind(self) -> Kind:
         """As a member of another shape."""
-        if self._shared:
+        if self._shared or self._named:
             return Kind(self.read, self.take, self.write, schemas.ref(self.name), schemas.ref(self.name))
         return Kind(self.read, self.take, self.write, self.body_schema(), self.answer_schema())
 
     @property
     def parts(self) -> Sequence[NamedSchema]:
         """The schemas that its own name, with its own if it is shared."""
+        if self._named:
+            return [self.answer]
         return [self.body] if self._shared else self._parts()
 
     def _parts(self) -> Sequence[NamedSchema]:
