@@ -7,25 +7,59 @@ from typing import Any, Final
 from streamsched.codec.records import halt as halt_codec
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import any_text, anything, nullable, ref
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.schedules.schedule import Program
-from streamsched.launcher.whynot import WhyNot
+from streamsched.launcher.whynot import WhyNot, WhyNotLine
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
 from streamsched.store.catalog.versions import ScheduleVersion
+from streamsched.store.events.event_traces import VerdictTotal
 
 #: Counts of `codec.views.explanation.losses`.
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
 
 
-def app_view(app: AppSummary) -> dict[str, Any]:
-    """An app: the number of its programs, and of its schedules by state."""
-    return {
-        "id": str(app.ref),
-        "programs": app.programs,
-        "schedules": {"total": sum(app.schedules.values()), **app.schedules},
-        "deployedAt": app.deployed_at,
-        "deployedFrom": app.origin or None,
-    }
+APP_SUMMARY: Final = JsonShape(
+    AppSummary,
+    outside=("schedules",),
+    also=("totals",),
+    about={
+        "ref": About(name="id", schema=any_text("default.flights")),
+        "programs": About(2),
+        "totals": About(1, name="schedules", key="total"),
+        "origin": About(name="deployedFrom", schema=nullable(any_text()), blank=True),
+    },
+)
+APPS: Final = APP_SUMMARY.page("apps", "AppPage")
+_LINE: Final = JsonShape(WhyNotLine, about={"subject": About(name="job")})
+WHY_NOT: Final = JsonShape(
+    WhyNot,
+    about={
+        "schedule": About("default.flights.weekly"),
+        "summary": About("It waits for 4 partitions of default.flights."),
+        "lines": About(shape=_LINE),
+        "events": About("1 event was used"),
+        "progress": About(schema=anything()),
+    },
+)
+HISTORY_ENTRY: Final = JsonShape(
+    HistoryEntry,
+    outside=("subject_kind", "subject"),
+    about={"action": About("created"), "detail": About(schema=anything())},
+)
+HISTORY: Final = HISTORY_ENTRY.whole_list("history", "History")
+VERSION: Final = JsonShape(ScheduleVersion, about={"definition": About(schema=ref("ChangedSchedule"))})
+VERSIONS: Final = VERSION.whole_list("versions", "ScheduleVersions")
+VERDICT_TOTAL: Final = JsonShape(
+    VerdictTotal,
+    about={
+        "verdict": About("used"),
+        "late": About(schema=nullable(any_text()), blank=True),
+        "total": About(7),
+    },
+)
 
 
 def program_view(program: Program) -> dict[str, Any]:
@@ -70,30 +104,4 @@ def losses_view(status: ScheduleStatus) -> dict[str, int | str] | None:
         "refusedEvents": refused,
         "keylessEvents": keyless,
         "keylessWhy": progress.get("keyless_why", ""),
-    }
-
-
-def why_not_view(explained: WhyNot) -> dict[str, Any]:
-    """The explanation why a schedule started nothing."""
-    return {
-        "schedule": explained.schedule,
-        "summary": explained.summary,
-        "lines": [{"at": line.at, "job": line.subject, "text": line.text} for line in explained.lines],
-        "events": list(explained.events),
-        "progress": explained.progress,
-    }
-
-
-def decision_view(entry: HistoryEntry) -> dict[str, Any]:
-    """An entry of a schedule's history."""
-    return {"at": entry.at, "action": entry.action, "reason": entry.reason, "detail": entry.detail}
-
-
-def version_view(version: ScheduleVersion) -> dict[str, Any]:
-    """A definition that a schedule has had."""
-    return {
-        "generation": version.generation,
-        "at": version.at,
-        "reason": version.reason,
-        "definition": version.definition,
     }

@@ -15,10 +15,10 @@ from streamsched.client.asynchronous import AsyncClient
 from streamsched.client.blocking import Client
 from streamsched.client.models import (
     AcceptedEvents,
-    Backfill,
     Decision,
     DeployedSchedule,
 )
+from streamsched.wire.backfills import Backfill
 from streamsched.wire.jobs import Job, JobReason, MadeJob
 from streamsched.wire.runs import Run
 from streamsched.wire.webhook_state import WebhookState

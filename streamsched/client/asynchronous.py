@@ -16,13 +16,13 @@ from streamsched.client.calls import ApiCall, Page
 from streamsched.client.following import PATH, SILENCE_S, Following
 from streamsched.client.models import (
     AcceptedEvents,
-    Backfill,
     Decision,
     DeployedSchedule,
 )
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
+from streamsched.wire.backfills import Backfill
 from streamsched.wire.jobs import Job, JobReason, MadeJob
 from streamsched.wire.quotas import UsedQuota
 from streamsched.wire.runs import Run

@@ -11,13 +11,13 @@ from urllib.parse import quote
 
 from streamsched.client.models import (
     AcceptedEvents,
-    Backfill,
     DeployedSchedule,
 )
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
 from streamsched.domain.events.event import Event
+from streamsched.wire.backfills import BACKFILL, Backfill
 from streamsched.wire.jobs import JOB, JOB_REASON, MADE, Job, JobReason, MadeJob
 from streamsched.wire.quotas import NAMESPACE_QUOTAS, QUOTA, UsedQuota
 from streamsched.wire.runs import RUN, Run
@@ -174,7 +174,7 @@ def backfill(ref: str, span: Mapping[str, Any], idempotency_key: str | None) -> 
 
 def backfills(schedule: str | None, namespace: str | None) -> ApiCall[Page[Backfill]]:
     """Backfills, newest first, in pages. None: of all."""
-    return _list_call("/v1/backfills", "backfills", Backfill.read, _params(schedule=schedule, namespace=namespace))
+    return _list_call("/v1/backfills", "backfills", BACKFILL.take, _params(schedule=schedule, namespace=namespace))
 
 
 def one_backfill(ref: str) -> ApiCall[Backfill]:
@@ -258,7 +258,7 @@ def _read_submitted(reply: Reply) -> MadeJob:
 
 
 def _backfill(reply: Reply) -> Backfill:
-    return Backfill.read(reply.data)
+    return BACKFILL.take(reply.data)
 
 
 def _webhook(reply: Reply) -> WebhookState:

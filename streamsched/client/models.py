@@ -43,21 +43,6 @@ class AcceptedEvents:
 
 
 @dataclass(frozen=True, slots=True)
-class Backfill:
-    """A backfill. `counts`: its jobs by what became of them."""
-
-    id: str
-    schedule: str
-    state: str
-    counts: Mapping[str, int]
-    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any]) -> Self:
-        return cls(data["id"], data["schedule"], data["state"], data["counts"], data)
-
-
-@dataclass(frozen=True, slots=True)
 class Decision:
     """What happened to a job or a run.
 

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from streamsched.codec.events.native import dumps, fact_from_json, fact_to_json, to_plain
 from streamsched.codec.json.reading import Fields, kind
-from streamsched.domain.backfills.backfill import BackfillOrder, Only
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.backfills.key_values import KeyValues, NumberRange, PeriodRange, parse_values
 from streamsched.domain.backfills.request import (
-    DEFAULT_ACTIVE,
-    DEFAULT_FAILURES,
+    MOST_ACTIVE,
+    MOST_FAILURES,
     MOST_ITEMS,
     BackfillRequest,
     KeySpan,
@@ -34,6 +35,17 @@ from streamsched.domain.limits import MOST_PARTS, check_most
 from streamsched.domain.names import DatasetRef, ScheduleRef
 
 _PARTITIONS: Final = "partitions.added"
+_ABOUT: Final = {
+    "max_active": About(4, least=1, most=MOST_ACTIVE),
+    "muted": About(False, name="mute"),
+    "arguments": About("2026-03-01", "They override all others."),
+    "reason": REASON,
+    "max_failures": About(20, most=MOST_FAILURES),
+    "confirmed": About(False),
+}
+#: Of a request, besides its span.
+OPTIONS: Final = JsonShape(BackfillRequest, outside=("schedule", "token", "span"), about=_ABOUT)
+_STORED: Final = JsonShape(BackfillRequest, outside=("schedule", "token", "span", "confirmed"), about=_ABOUT)
 
 
 def request_from_json(schedule: ScheduleRef, token: str, body: Mapping[str, Any]) -> BackfillRequest:
@@ -43,35 +55,16 @@ def request_from_json(schedule: ScheduleRef, token: str, body: Mapping[str, Any]
         InvalidError: a field is wrong; has its path.
     """
     fields = Fields(body)
-    request = BackfillRequest(
-        schedule,
-        token,
-        _span(fields, schedule),
-        fields.optional_choice("only", Only) or Only.MISSING,
-        fields.optional_choice("order", BackfillOrder) or BackfillOrder.OLDEST,
-        fields.optional_integer("maxActive", minimum=1) or DEFAULT_ACTIVE,
-        fields.optional_boolean("mute") or False,
-        fields.texts("arguments"),
-        fields.optional_text("reason") or "",
-        DEFAULT_FAILURES if (most := fields.optional_integer("maxFailures", minimum=0)) is None else most,
-        fields.optional_boolean("confirmed") or False,
-    )
+    span = _span(fields, schedule)
+    fields.ignore(*OPTIONS.names)
+    options = OPTIONS.read_fields(fields.raw())
     fields.check_all_read()
-    return request
+    return BackfillRequest(schedule, token, span, **options)
 
 
 def request_to_json(request: BackfillRequest) -> dict[str, Any]:
     """What was asked for, as it is stored and shown; equal for requests that ask for the same."""
-    return {
-        **_span_to_json(request.span),
-        "only": request.only,
-        "order": request.order,
-        "maxActive": request.max_active,
-        "maxFailures": request.max_failures,
-        "mute": request.muted,
-        "arguments": dict(request.arguments),
-        "reason": request.reason,
-    }
+    return {**_span_to_json(request.span), **_STORED.write(request)}
 
 
 def same_request(stored: Mapping[str, Any], request: BackfillRequest) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, PROGRAM, RUN, SCHEDULE, STATE, WHEN
+from streamsched.api.description.shared_schemas import JOB, MAYBE_TEXT, PROGRAM, RUN, SCHEDULE, STATE, WHEN
+from streamsched.api.views import VERDICT_TOTAL
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.programs import KINDS
 from streamsched.codec.shape.schemas import (
@@ -20,7 +21,6 @@ from streamsched.codec.shape.schemas import (
     instant,
     integer,
     nullable,
-    object_by_name,
     one_of,
     page,
     record,
@@ -144,16 +144,6 @@ _COMMIT: Final = answer(
 )
 
 ANSWERS: Final[Definitions] = {
-    "AppSummary": answer(
-        {
-            "id": APP,
-            "programs": integer(2),
-            "schedules": object_by_name(integer(1), "total"),
-            "deployedAt": WHEN,
-            "deployedFrom": MAYBE_TEXT,
-        }
-    ),
-    "AppPage": page("apps", ref("AppSummary")),
     "StoredProgram": one_of(
         *(extend(each, answer({"id": PROGRAM})) for each in KINDS),
         about="A program with its id and default arguments.",
@@ -190,33 +180,8 @@ ANSWERS: Final[Definitions] = {
     },
     "SuspendedSchedule": extend(_SCHEDULE, _SHOWN, answer({"dropped": ref("Dropped"), "endedJobs": array(any_text())})),
     "SchedulePage": page("schedules", ref("StoredSchedule")),
-    "VerdictTotal": answer({"verdict": any_text("used"), "late": MAYBE_TEXT, "total": integer(7), "lastAt": WHEN}),
+    "VerdictTotal": VERDICT_TOTAL.answer_schema(),
     "KeyPage": answer({"keys": array(_KEY), "losses": _LOSSES}, {"next": any_text("day=2026-03-01")}),
-    "History": answer(
-        {
-            "history": array(
-                answer({"at": instant(), "action": any_text("created"), "reason": any_text(), "detail": anything()})
-            )
-        }
-    ),
-    "ScheduleVersions": answer(
-        {
-            "versions": array(
-                answer(
-                    {"generation": integer(1), "at": WHEN, "reason": any_text(), "definition": ref("ChangedSchedule")},
-                )
-            )
-        }
-    ),
-    "WhyNot": answer(
-        {
-            "schedule": SCHEDULE,
-            "summary": any_text("It waits for 4 partitions of default.flights."),
-            "lines": array(answer({"at": WHEN, "job": MAYBE_TEXT, "text": any_text()})),
-            "events": array(any_text("1 event was used")),
-            "progress": anything(),
-        }
-    ),
     "TickList": answer({"ticks": array(_TICK)}),
     "Forecast": answer({"leaves": array(_FORECAST)}),
     "ScheduleForecast": answer(

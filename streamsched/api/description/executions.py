@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, REASON, SCHEDULE, WHEN
+from streamsched.api.description.shared_schemas import APP, JOB, MAYBE_TEXT, REASON
+from streamsched.codec.backfills import OPTIONS
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.shape.schemas import (
     Definitions,
@@ -19,48 +20,13 @@ from streamsched.codec.shape.schemas import (
     nullable,
     object_by_name,
     one_of,
-    page,
     record,
-    ref,
     text,
-    texts,
 )
-from streamsched.domain.backfills.backfill import BackfillState, ItemState
 from streamsched.domain.graph.node import NodeState
 from streamsched.domain.jobs.run import RunState
 
 _MAYBE_RUN: Final = nullable(choice(RunState))
-_COUNTS: Final = answer(
-    {each: integer(0) for each in ("jobs", "skipped", "waiting", "active", "succeeded", "failed", "dropped")}
-)
-_ITEM: Final = {"job": JOB, "logicalTime": WHEN, "key": MAYBE_TEXT, "events": integer(1)}
-_BACKFILL: Final = answer(
-    {
-        "id": any_text("default.flights.weekly.backfill-1"),
-        "schedule": SCHEDULE,
-        "state": choice(BackfillState),
-        "stateReason": any_text(""),
-        "counts": _COUNTS,
-        "createdAt": instant(),
-        "changedAt": instant(),
-        "endedAt": WHEN,
-        "only": choice(("missing", "failed", "all")),
-        "order": choice(("oldest", "newest")),
-        "maxActive": integer(4),
-        "mute": boolean(example=False),
-        "arguments": texts(),
-        "reason": any_text(),
-    },
-    {
-        "from": any_text("2026-03-01"),
-        "to": any_text("2026-03-07"),
-        "keys": object_by_name(array(any_text())),
-        "dataset": any_text("default.flights"),
-        "partitions": {"type": "object"},
-        "maxFailures": integer(20),
-    },
-)
-_OPTIONS: Final = {"arguments": texts(about="They override all others."), **REASON, "mute": boolean(example=False)}
 _VALUES: Final = one_of(text("2013-01-01..2013-01-31"), array(text("AA")))
 _SPAN: Final = {
     "from": text("2026-03-01"),
@@ -101,45 +67,10 @@ _PLAN: Final = answer(
 
 EXECUTIONS: Final[Definitions] = {
     "NewBackfill": {
-        **record(
-            {},
-            {
-                **_SPAN,
-                "only": choice(("missing", "failed", "all")),
-                "order": choice(("oldest", "newest")),
-                "maxActive": integer(4, least=1, most=1000),
-                "maxFailures": integer(20, most=1000),
-                "confirmed": boolean(example=False),
-                **_OPTIONS,
-            },
-            "One span: `from` and `to`, or `keys`, or `dataset` and `partitions`.",
-        ),
+        **extend(record({}, _SPAN), OPTIONS.body_schema()),
+        "description": "One span: `from` and `to`, or `keys`, or `dataset` and `partitions`.",
         "examples": [{"from": "2026-03-01", "to": "2026-03-07", "maxActive": 4, "reason": "the feed was down"}],
     },
-    "Backfill": _BACKFILL,
-    "StartedBackfill": extend(_BACKFILL, answer({"repeated": boolean(example=False)})),
-    "BackfillPage": page("backfills", ref("Backfill")),
-    "BackfillPlan": answer(
-        {
-            "counts": _COUNTS,
-            "jobs": array(
-                answer(
-                    {
-                        **_ITEM,
-                        "arguments": texts(),
-                        "known": choice(("missing", "active", "failed", "succeeded")),
-                        "latest": MAYBE_TEXT,
-                    }
-                )
-            ),
-        }
-    ),
-    "BackfillJobPage": page(
-        "jobs",
-        answer(
-            {"number": integer(1), **_ITEM, "state": choice(ItemState), "outcome": MAYBE_TEXT, "reason": MAYBE_TEXT}
-        ),
-    ),
     "Graph": answer(
         {
             "app": APP,

@@ -1,4 +1,4 @@
-"""Schemas of expectations, and of a dataset with what is expected of it, in answers."""
+"""Schemas of datasets in answers."""
 
 from __future__ import annotations
 
@@ -17,41 +17,11 @@ from streamsched.codec.shape.schemas import (
     instant,
     integer,
     nullable,
-    number,
     page,
-    ref,
 )
 from streamsched.domain.time.grain import Grain
+from streamsched.wire.expectations import EXPECTATION
 
-_MISS: Final = answer(
-    {
-        "dueAt": instant(),
-        "key": MAYBE_TEXT,
-        "reason": any_text("default.flights was to be there by 08:00 UTC every day, 2026-03-01 08:00:00Z: no commit"),
-        "foundAt": instant(),
-        "announced": boolean(),
-        "open": boolean(),
-        "cameAt": WHEN,
-        "lateSeconds": nullable(number(7800.0)),
-    }
-)
-_EXPECTATION: Final = answer(
-    {
-        "id": any_text("default.shop.flights"),
-        "state": choice(("met", "missing", "learning", "stopped")),
-        "when": any_text("by 08:00 Europe/Berlin every day"),
-        "definition": ref("Expectation"),
-        "dueAt": WHEN,
-        "key": MAYBE_TEXT,
-        "usual": MAYBE_TEXT,
-        "seenAt": WHEN,
-        "openMisses": integer(0),
-        "lastMiss": nullable(ref("ExpectationMiss")),
-        "stopped": MAYBE_TEXT,
-        "createdAt": instant(),
-        "changedAt": instant(),
-    }
-)
 _PERIODS: Final = array(any_text("2026-03-29T23"), maxItems=100)
 _KEY: Final = answer(
     {
@@ -106,7 +76,7 @@ _DATASET: Final = answer(
         "moreSchedules": integer(0),
         "otherSchedules": integer(0, about="Schedules of namespaces that the caller may not view."),
         "rollUps": array(_ROLL_UP),
-        "expectations": array(extend(_EXPECTATION, answer({"missingSince": WHEN})), maxItems=20),
+        "expectations": array(extend(EXPECTATION.answer_schema(), answer({"missingSince": WHEN})), maxItems=20),
         "moreExpectations": integer(0),
     }
 )
@@ -123,8 +93,4 @@ EXPECTING: Final[Definitions] = {
         ),
     ),
     "Dataset": _DATASET,
-    "ExpectationMiss": _MISS,
-    "StoredExpectation": _EXPECTATION,
-    "ExplainedExpectation": extend(_EXPECTATION, answer({"misses": array(ref("ExpectationMiss"), maxItems=100)})),
-    "ExpectationPage": page("expectations", ref("StoredExpectation")),
 }

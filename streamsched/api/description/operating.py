@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, SCHEDULE, WHEN
+from streamsched.api.description.shared_schemas import MAYBE_TEXT, REASON, SCHEDULE
 from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
@@ -14,7 +14,6 @@ from streamsched.codec.shape.schemas import (
     boolean,
     choice,
     duration,
-    extend,
     instant,
     integer,
     nullable,
@@ -28,33 +27,8 @@ from streamsched.codec.shape.schemas import (
 )
 from streamsched.domain.clock_judge import ClockFact
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.tasks.task import OnExisting, TaskState
+from streamsched.domain.tasks.task import OnExisting
 
-_TASK: Final = answer(
-    {
-        "id": any_text("5f0c"),
-        "queue": any_text("mail"),
-        "lane": any_text("customer-7"),
-        "key": any_text("welcome"),
-        "state": choice(TaskState),
-        "due": instant(),
-        "nextAt": WHEN,
-        "generation": integer(1),
-        "fired": integer(0),
-        "failures": integer(0),
-        "losses": integer(0),
-        "interruptions": integer(0),
-        "createdAt": instant(),
-        "endedAt": WHEN,
-        "final": nullable(boolean()),
-        "reason": MAYBE_TEXT,
-        "recurrence": anything(None),
-        "retry": anything(None),
-        "bytes": integer(0),
-        "attempts": array({"type": "object"}),
-    }
-)
-_REASONS: Final = array(answer({"text": any_text("due in 5m"), "until": WHEN}))
 _NEW_TASK: Final = record(
     {"key": text("welcome")},
     {
@@ -95,46 +69,7 @@ _LETTER: Final = answer(
 )
 OPERATING: Final[Definitions] = {
     "NewTask": _NEW_TASK,
-    "RegisteredTasks": answer(
-        {
-            "tasks": array(
-                answer(
-                    {
-                        "id": any_text("5f0c"),
-                        "generation": integer(1),
-                        "verdict": choice(("made", "replaced", "started", "ended", "exists")),
-                    }
-                )
-            )
-        }
-    ),
-    "QueuedTask": _TASK,
-    "QueuedTaskPage": page("tasks", ref("QueuedTask")),
-    "TaskWithEnds": extend(_TASK, answer({"ends": array(ref("QueuedTask"))})),
-    "ExplainedTask": extend(_TASK, answer({"reasons": _REASONS})),
     "NewDue": {**record({}, {"due": instant(), "after": duration("10m"), **REASON}), "examples": [{"after": "10m"}]},
-    "Lane": answer(
-        {
-            "queue": any_text("mail"),
-            "name": any_text("customer-7"),
-            "partition": integer(3),
-            "tasks": integer(1),
-            "head": nullable(
-                answer(
-                    {
-                        "id": any_text("5f0c"),
-                        "key": any_text("welcome"),
-                        "state": choice(TaskState),
-                        "nextAt": WHEN,
-                        "failures": integer(0),
-                        "losses": integer(0),
-                        "error": MAYBE_TEXT,
-                    }
-                )
-            ),
-            "reasons": _REASONS,
-        }
-    ),
     "LanePartitions": answer(
         {
             "partitions": integer(16),

@@ -34,7 +34,7 @@ from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST
-from streamsched.api.views import app_view
+from streamsched.api.views import APP_SUMMARY, APPS
 from streamsched.catalog.requested_change import RequestedChange
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
@@ -49,22 +49,22 @@ from streamsched.store.catalog.records import AppChange
 routes = Routes("/v1/apps", "apps")
 
 
-@routes.get("", "List apps", may=VIEW_LIST, answers="AppPage")
+@routes.get("", "List apps", may=VIEW_LIST, answers=APPS)
 async def list_apps(
     catalog: CatalogDep, namespace: NamespaceQuery = None, after: After = "", limit: Limit = 100
 ) -> Response:
     """A page of the apps that have programs or schedules, ordered by id."""
     found = await catalog.reader.apps(namespace=namespace, after=after, limit=limit + 1)
-    return rendered(page("apps", found, limit, app_view, lambda each: str(each.ref)))
+    return rendered(page("apps", found, limit, APP_SUMMARY.write, lambda each: str(each.ref)))
 
 
-@routes.get("/{namespace}/{app}", "Get an app", may=VIEW, answers="AppSummary")
+@routes.get("/{namespace}/{app}", "Get an app", may=VIEW, answers=APP_SUMMARY.answer)
 async def get_app(namespace: str, app: str, catalog: CatalogDep, tagged: TaggedDep) -> Response:
     """How many programs it has, and how many schedules in each state. `GET /v1/programs?app=` and
     `GET /v1/schedules?app=` list them.
     """
     ref = AppRef(namespace, app)
-    return tagged(app_view(await catalog.reader.app_summary(ref)), await catalog.revision(ref))
+    return tagged(APP_SUMMARY.write(await catalog.reader.app_summary(ref)), await catalog.revision(ref))
 
 
 @routes.delete("/{namespace}/{app}", "Delete an app", may=DEPLOY, answers="Changes", conflict=True)

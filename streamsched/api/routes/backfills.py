@@ -18,11 +18,19 @@ from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
 from streamsched.codec.backfills import request_from_json
-from streamsched.domain.backfills.backfill import BackfillCounts, BackfillFact, ItemState
+from streamsched.domain.backfills.backfill import BackfillFact, ItemState
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.names import ScheduleRef
-from streamsched.store.jobs.backfills import BackfillJob, BackfillRecord, PlannedJob
+from streamsched.store.jobs.backfills import BackfillRecord
+from streamsched.wire.backfills import (
+    BACKFILL,
+    BACKFILL_PLAN,
+    BACKFILL_STATE,
+    BACKFILLS,
+    JOB_OF_BACKFILL,
+    JOBS_OF_BACKFILL,
+    STARTED_BACKFILL,
+)
 
 routes = Routes("/v1", "backfills")
 
@@ -35,7 +43,7 @@ _FACTS = {"pause": BackfillFact.PAUSED, "resume": BackfillFact.RESUMED, "cancel"
     "Start a backfill",
     may=OPERATE,
     body="NewBackfill",
-    answers={200: "BackfillPlan", 202: "StartedBackfill"},
+    answers={200: BACKFILL_PLAN.answer, 202: STARTED_BACKFILL.answer},
     conflict=True,
     limit=LISTS,
 )
@@ -70,14 +78,13 @@ async def start_backfill(
     token = secrets.token_hex(8) if idempotency_key is None else idempotency_key
     request = request_from_json(ScheduleRef.parse(schedule), token, body)
     if dry_run:
-        plan = await backfills.plan(request, now=clock.now(), limit=limit)
-        return rendered({"counts": _counts_view(plan.counts), "jobs": [_planned_view(job) for job in plan.jobs]})
+        return rendered(BACKFILL_PLAN.write(await backfills.plan(request, now=clock.now(), limit=limit)))
     found, repeated = await backfills.start(request, now=clock.now())
     headers = {"Location": f"/v1/backfills/{found.id}"}
     return rendered({**_view(found), "repeated": repeated}, status=HTTPStatus.ACCEPTED, headers=headers)
 
 
-@routes.get("/backfills", "List backfills", may=VIEW_LIST, answers="BackfillPage")
+@routes.get("/backfills", "List backfills", may=VIEW_LIST, answers=BACKFILLS)
 async def list_backfills(
     backfills: BackfillsDep,
     *,
@@ -94,7 +101,7 @@ async def list_backfills(
     return rendered(page("backfills", found, limit, _view, lambda each: moment_cursor(each.created_at, each.id)))
 
 
-@routes.get("/schedules/{schedule}/backfills", "List the backfills of a schedule", may=VIEW, answers="BackfillPage")
+@routes.get("/schedules/{schedule}/backfills", "List the backfills of a schedule", may=VIEW, answers=BACKFILLS)
 async def list_backfills_of_schedule(
     schedule: str, backfills: BackfillsDep, *, after: After = "", limit: Limit = 100
 ) -> Response:
@@ -102,13 +109,18 @@ async def list_backfills_of_schedule(
     return await list_backfills(backfills, schedule=schedule, after=after, limit=limit)
 
 
-@routes.get("/backfills/{backfill}", "Get a backfill", may=VIEW, answers="Backfill")
+@routes.get("/backfills/{backfill}", "Get a backfill", may=VIEW, answers=BACKFILL.answer)
 async def get_backfill(backfill: str, backfills: BackfillsDep) -> Response:
     """What was asked for, its state, and how many of its jobs are in which state."""
     return rendered(_view(await backfills.get(backfill)))
 
 
-@routes.get("/backfills/{backfill}/jobs", "List the jobs of a backfill", may=VIEW, answers="BackfillJobPage")
+@routes.get(
+    "/backfills/{backfill}/jobs",
+    "List the jobs of a backfill",
+    may=VIEW,
+    answers=JOBS_OF_BACKFILL,
+)
 async def list_jobs_of_backfill(
     backfill: str,
     backfills: BackfillsDep,
@@ -123,10 +135,10 @@ async def list_jobs_of_backfill(
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):
         raise DecodeError("$.after", "is no cursor of this list")
     found = await backfills.jobs(backfill, states=state or (), limit=limit + 1, after=int(after or 0))
-    return rendered(page("jobs", found, limit, _job_view, lambda each: str(each.number)))
+    return rendered(page("jobs", found, limit, JOB_OF_BACKFILL.write, lambda each: str(each.number)))
 
 
-@routes.order("/backfills/{backfill}/pause", "Pause a backfill", may=OPERATE, answers={202: "Backfill"})
+@routes.order("/backfills/{backfill}/pause", "Pause a backfill", may=OPERATE, answers={202: BACKFILL.answer})
 async def pause(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Makes no further jobs, and holds those that wait; active runs go on. 409 when it has ended. `reason` (optional)
     is stored in the history.
@@ -134,13 +146,13 @@ async def pause(backfill: str, body: BodyObject, backfills: BackfillsDep, clock:
     return await _change("pause", backfill, body, backfills, clock)
 
 
-@routes.order("/backfills/{backfill}/resume", "Resume a backfill", may=OPERATE, answers={202: "Backfill"})
+@routes.order("/backfills/{backfill}/resume", "Resume a backfill", may=OPERATE, answers={202: BACKFILL.answer})
 async def resume(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Releases its held jobs and makes further ones. 409 when it has ended."""
     return await _change("resume", backfill, body, backfills, clock)
 
 
-@routes.order("/backfills/{backfill}/cancel", "Cancel a backfill", may=OPERATE, answers={202: "Backfill"})
+@routes.order("/backfills/{backfill}/cancel", "Cancel a backfill", may=OPERATE, answers={202: BACKFILL.answer})
 async def cancel(backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     """Makes no further jobs, and ends those that wait; active runs go on. 409 when it is completed."""
     return await _change("cancel", backfill, body, backfills, clock)
@@ -152,55 +164,4 @@ async def _change(order: str, backfill: str, body: BodyObject, backfills: Backfi
 
 
 def _view(backfill: BackfillRecord) -> dict[str, Any]:
-    return {
-        "id": backfill.id,
-        "schedule": str(backfill.schedule),
-        "state": backfill.state,
-        "stateReason": backfill.reason,
-        "counts": _counts_view(backfill.counts),
-        "createdAt": backfill.created_at,
-        "changedAt": backfill.changed_at,
-        "endedAt": backfill.ended_at,
-        **backfill.request,
-    }
-
-
-def _counts_view(counts: BackfillCounts) -> dict[str, int]:
-    return {
-        "jobs": counts.items,
-        "skipped": counts.skipped,
-        "waiting": counts.waiting,
-        "active": counts.active,
-        "succeeded": counts.succeeded,
-        "failed": counts.failed,
-        "dropped": counts.dropped,
-    }
-
-
-def _item_view(ready: ReadyJob) -> dict[str, Any]:
-    submission = ready.submission
-    return {
-        "job": ready.id,
-        "logicalTime": None if submission is None else submission.logical_at,
-        "key": ready.key or None,
-        "events": sum(part.count for part in ready.contributions),
-    }
-
-
-def _planned_view(job: PlannedJob) -> dict[str, Any]:
-    return {
-        **_item_view(job.ready),
-        "arguments": dict(job.arguments),
-        "known": job.known,
-        "latest": job.latest or None,
-    }
-
-
-def _job_view(job: BackfillJob) -> dict[str, Any]:
-    return {
-        "number": job.number,
-        **_item_view(job.ready),
-        "state": job.state,
-        "outcome": job.outcome or None,
-        "reason": job.reason or None,
-    }
+    return {**BACKFILL_STATE.write(backfill), **backfill.request}

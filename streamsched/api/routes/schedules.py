@@ -28,16 +28,18 @@ from streamsched.api.paging import After, Limit, page
 from streamsched.api.plan_views import dropped_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.verdicts import total_view
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST, Rule, Scope
 from streamsched.api.views import (
-    decision_view,
+    HISTORY,
+    HISTORY_ENTRY,
+    VERDICT_TOTAL,
+    VERSION,
+    VERSIONS,
+    WHY_NOT,
     losses_view,
     schedule_view,
-    version_view,
-    why_not_view,
 )
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.preview import Dropped
@@ -109,7 +111,7 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
     """
     ref = ScheduleRef.parse(schedule)
     status = await catalog.reader.schedule(ref)
-    totals = [total_view(total) for total in await services.events.traces.totals(ref)]
+    totals = [VERDICT_TOTAL.write(total) for total in await services.events.traces.totals(ref)]
     used = [NAMESPACE_GRANT.write(each) for each in await services.grant_desk.grants_used_by(status.record.definition)]
     shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
     return tagged(shown, str(status.record.generation))
@@ -137,23 +139,28 @@ async def list_keys(
     return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
 
 
-@routes.get("/{schedule}/history", "Get the history of a schedule", may=VIEW, answers="History")
+@routes.get("/{schedule}/history", "Get the history of a schedule", may=VIEW, answers=HISTORY)
 async def get_history(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
     """The changes of the schedule with their reasons, newest first. Also available for deleted schedules."""
     entries = await catalog.reader.history("schedule", str(ScheduleRef.parse(schedule)), limit=limit)
-    return rendered({"history": [decision_view(each) for each in entries]})
+    return rendered({"history": [HISTORY_ENTRY.write(each) for each in entries]})
 
 
-@routes.get("/{schedule}/versions", "List the versions of a schedule", may=VIEW, answers="ScheduleVersions")
+@routes.get(
+    "/{schedule}/versions",
+    "List the versions of a schedule",
+    may=VIEW,
+    answers=VERSIONS,
+)
 async def list_versions(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
     """The definitions that the schedule has had, newest first, at most 50. `generation` is the first one with the
     definition. `PUT /v1/schedules/{schedule}` with such a definition changes the schedule back to it.
     """
     found = await catalog.reader.versions(ScheduleRef.parse(schedule), limit=limit)
-    return rendered({"versions": [version_view(each) for each in found]})
+    return rendered({"versions": [VERSION.write(each) for each in found]})
 
 
-@routes.get("/{schedule}/why-not", "Explain why a schedule started nothing", may=VIEW, answers="WhyNot")
+@routes.get("/{schedule}/why-not", "Explain why a schedule started nothing", may=VIEW, answers=WHY_NOT.answer)
 async def get_why_not(
     schedule: str,
     services: ServicesDep,
@@ -176,7 +183,7 @@ async def get_why_not(
         raise DecodeError("$.since", "is after `until`")
     span = await services.work.jobs.span(ref, since=begin, until=end)
     status = await services.catalog.reader.schedule(ref)
-    return rendered(why_not_view(explain_no_run(status, span, since=begin, until=end, limit=limit)))
+    return rendered(WHY_NOT.write(explain_no_run(status, span, since=begin, until=end, limit=limit)))
 
 
 @routes.put(

@@ -13,7 +13,6 @@ from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW_ALL
 from streamsched.catalog.event_report import EventReport, ReportLine, event_report
 from streamsched.codec.records.findings import reason_to_json
-from streamsched.store.events.event_traces import VerdictTotal
 
 routes = Routes("/v1/events", "events")
 
@@ -66,8 +65,3 @@ def _line_view(line: ReportLine) -> dict[str, Any]:
     elif schedule is not None and schedule.progress is not None:
         view["progress"] = schedule.progress
     return view
-
-
-def total_view(total: VerdictTotal) -> dict[str, Any]:
-    """The number of events with a verdict."""
-    return {"verdict": total.verdict, "late": total.late or None, "total": total.total, "lastAt": total.last_at}

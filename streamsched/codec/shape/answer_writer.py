@@ -85,7 +85,9 @@ def _text(member: Member, number: int, value: str, hint: Any, *, is_json: bool) 
 
 
 def _below(value: str, rest: str, nullable: bool) -> str:
-    return f"(None if (_holder := {value}) is None else _holder.{rest})" if nullable else f"{value}.{rest}"
+    for each in rest.split("."):
+        value = f"(None if (_holder := {value}) is None else _holder.{each})" if nullable else f"{value}.{each}"
+    return value
 
 
 def _hint(source: Any, name: str) -> Any:

@@ -41,15 +41,16 @@ class JsonShape(Generic[T]):
         also: Sequence[str] = (),
         sometimes: Sequence[str] = (),
         shared: bool = False,
+        named: bool = False,
         tag: str = "",
         about: Mapping[str, About] | None = None,
         text: str = "",
     ) -> None:
         """`name`: in the OpenAPI document; by default that of the dataclass. `outside`: fields that are no members,
         because the address of the request has them. `also`: properties that are members of an answer. `sometimes`:
-        names of members. `shared`: other shapes refer to its
-        schema, which is that of a body, by its name; otherwise they have it in them. `tag`: its member `type`, by which
-        a `JsonUnion` knows it. `about`: of fields that do not say it themselves. `text`: the description.
+        names of members. `shared`: other shapes refer to its schema, which is that of a body, by its name, and `named`:
+        to that of an answer; otherwise they have it in them. `tag`: its member `type`, by which a `JsonUnion` knows it.
+        `about`: of fields that do not say it themselves. `text`: the description.
         """
         self.name: Final = name or made.__name__
         self.made: Final = made
@@ -58,6 +59,7 @@ class JsonShape(Generic[T]):
         self._also = also
         self._sometimes = sometimes
         self._shared = shared
+        self._named = named
         self._about: Final = about or {}
         self._text = text
         self._writers: dict[object, Callable[..., dict[str, Any]]] = {dict: _keep}
@@ -65,13 +67,18 @@ class JsonShape(Generic[T]):
     @cached_property
     def _members(self) -> Sequence[Member]:
         found: list[Member] = []
-        for attribute, hint, required, default in (*_fields(self.made), *_properties(self.made, self._also)):
+        for attribute, hint, required, default in (*_fields_of(self.made), *_properties_of(self.made, self._also)):
             if attribute not in self._outside:
                 about = _about(hint, self._about.get(attribute, NOTHING))
                 name = about.name or camel_case(attribute)
                 kind, sometimes = kind_of(hint, about), name in self._sometimes
                 found.append(Member(attribute, about, name, member_path("", name), kind, required, default, sometimes))
         return found
+
+    @cached_property
+    def _fields(self) -> Sequence[Member]:
+        """The members that are no properties."""
+        return [each for each in self._members if each.attribute not in self._also]
 
     @cached_property
     def _by_name(self) -> Mapping[str, Member]:
@@ -107,7 +114,7 @@ class JsonShape(Generic[T]):
             DecodeError: a member is missing, or of another kind; with its path.
         """
         found: dict[str, Any] = {}
-        for each in self._members:
+        for each in self._fields:
             member = given.get(each.name)
             if member is not None:
                 found[each.attribute] = each.kind.read(member, path + each.below)
@@ -135,7 +142,7 @@ class JsonShape(Generic[T]):
         """
         given = read_object(value, path)
         found: dict[str, Any] = {}
-        for each in self._members:
+        for each in self._fields:
             if each.name in given:
                 found[each.attribute] = each.kind.take(given[each.name], path + each.below)
             elif each.required:
@@ -170,13 +177,15 @@ class JsonShape(Generic[T]):
     @property
     def kind(self) -> Kind:
         """As a member of another shape."""
-        if self._shared:
+        if self._shared or self._named:
             return Kind(self.read, self.take, self.write, schemas.ref(self.name), schemas.ref(self.name))
         return Kind(self.read, self.take, self.write, self.body_schema(), self.answer_schema())
 
     @property
     def parts(self) -> Sequence[NamedSchema]:
         """The schemas that its own name, with its own if it is shared."""
+        if self._named:
+            return [self.answer]
         return [self.body] if self._shared else self._parts()
 
     def _parts(self) -> Sequence[NamedSchema]:
@@ -247,7 +256,7 @@ def _keep(written: dict[str, Any]) -> dict[str, Any]:
     return written
 
 
-def _fields(made: Any) -> Iterator[tuple[str, Any, bool, Any]]:
+def _fields_of(made: Any) -> Iterator[tuple[str, Any, bool, Any]]:
     """The name, type, whether it is required, and default of each field."""
     hints = get_type_hints(made, include_extras=True)
     defaults: Mapping[str, Any] | None = getattr(made, "_field_defaults", None)
@@ -260,7 +269,7 @@ def _fields(made: Any) -> Iterator[tuple[str, Any, bool, Any]]:
             yield field.name, hints[field.name], required, None if field.default is MISSING else field.default
 
 
-def _properties(made: type, names: Sequence[str]) -> Iterator[tuple[str, Any, bool, Any]]:
+def _properties_of(made: type, names: Sequence[str]) -> Iterator[tuple[str, Any, bool, Any]]:
     for name in names:
         yield name, get_type_hints(getattr(made, name).fget, include_extras=True)["return"], True, None
 

@@ -28,7 +28,7 @@ from streamsched.codec.shape.schemas import Schema
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.limits import MOST, check_count
-from streamsched.domain.names import AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef
+from streamsched.domain.names import AppRef, DatasetRef, EventName, ExpectationRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.time.duration import duration_text, parse_duration
 
@@ -238,7 +238,7 @@ def _write_secret(secret: Secret) -> dict[str, str]:
 
 _UNORDERED: Final = frozenset({frozenset})
 _COLLECTIONS: Final = _UNORDERED | {list, tuple}
-_NAMES: Final = (AppRef, DatasetRef, EventName, ProgramRef, ScheduleRef)
+_NAMES: Final = (AppRef, DatasetRef, EventName, ExpectationRef, ProgramRef, ScheduleRef)
 _PLAIN: Final[Mapping[Any, Callable[[About], Kind]]] = MappingProxyType(
     {
         str: _text,
@@ -255,6 +255,7 @@ _PARSED: Final[Mapping[Any, tuple[Callable[[str], Any], Write, Schema]]] = Mappi
         timedelta: (parse_duration, duration_text, schemas.duration()),
         EventName: (EventName.parse, str, schemas.text("default.approved")),
         DatasetRef: (DatasetRef.parse, str, schemas.text("default.flights")),
+        ExpectationRef: (ExpectationRef.parse, str, schemas.text("default.shop.flights")),
         ScheduleRef: (ScheduleRef.parse, str, schemas.text("default.flights.weekly")),
         ProgramRef: (ProgramRef.parse, str, schemas.text("default.flights.join")),
     }

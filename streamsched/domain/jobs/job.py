@@ -165,6 +165,11 @@ class ReadyJob:
         return job_id(self.schedule, self.generation, self.sequence)
 
     @property
+    def events(self) -> int:
+        """How many events satisfied it."""
+        return sum(part.count for part in self.contributions)
+
+    @property
     def schedule_key(self) -> ScheduleKey:
         return ScheduleKey(self.schedule, self.key)
 

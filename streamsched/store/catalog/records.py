@@ -104,6 +104,11 @@ class AppSummary:
     deployed_at: datetime
     origin: str
 
+    @property
+    def totals(self) -> Mapping[str, int]:
+        """Its schedules by state, and in all (`total`)."""
+        return {"total": sum(self.schedules.values()), **self.schedules}
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleStatus:

@@ -13,6 +13,7 @@ from streamsched.domain.errors import NotFoundError, describe_failure
 from streamsched.domain.expectations.expectation import Expectation, SubjectKind
 from streamsched.domain.names import AppRef, ExpectationRef
 from streamsched.domain.ticks.watched_expectation import WatchedExpectation
+from streamsched.domain.time.duration import duration_text
 from streamsched.store.catalog.app_expectations import ExpectationRow, watched_expectation
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import Select, queries
@@ -40,6 +41,11 @@ class StoredMiss(NamedTuple):
     announced: bool
     open: bool
     came_at: datetime | None
+
+    @property
+    def late_seconds(self) -> float | None:
+        """How late it came; None: it has not."""
+        return None if self.came_at is None else max(0.0, (self.came_at - self.due_at).total_seconds())
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,15 @@ class ExpectationRecord:
             return "missing"
         due = self.watched.due
         return "learning" if due is not None and due.learning else "met"
+
+    @property
+    def usual(self) -> str:
+        """By when it usually is there, from the start of its period; "" when that is not known."""
+        usual = self.watched.usual_delay
+        if usual is None:
+            return ""
+        side = "before" if usual.total_seconds() < 0 else "after"
+        return f"{duration_text(abs(usual))} {side} the {self.expectation.every} begins"
 
 
 class _ReadExpectation(NamedTuple):

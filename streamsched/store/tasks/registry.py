@@ -122,6 +122,16 @@ class TaskRecord:
     ended_at: datetime | None = None
     final: bool = False
 
+    @property
+    def recurrence(self) -> Any:
+        """As JSON."""
+        return (self.options or {}).get("recurrence")
+
+    @property
+    def retry(self) -> Any:
+        """Its own policy, as JSON."""
+        return (self.options or {}).get("retry")
+
 
 @dataclass(frozen=True, slots=True)
 class LaneRecord:

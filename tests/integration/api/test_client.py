@@ -120,7 +120,7 @@ async def test_a_backfill_is_started_once_and_changed(deployed: httpx.AsyncClien
     started = await ours.start_backfill("default.flights.daily", span, idempotency_key="b1")
 
     assert (await ours.start_backfill("default.flights.daily", span, idempotency_key="b1")).id == started.id
-    assert ((await ours.pause_backfill(started.id)).state, started.counts["jobs"]) == ("PAUSED", 3)
+    assert ((await ours.pause_backfill(started.id)).state, started.counts.items) == ("PAUSED", 3)
     assert (await ours.resume_backfill(started.id)).state == "RUNNING"
     assert (await ours.cancel_backfill(started.id, reason="ann")).state == "CANCELLED"
     assert [each.id async for each in ours.backfills(namespace="default")] == [(await ours.backfill(started.id)).id]

@@ -104,3 +104,41 @@ def test_own_fields_come_before_those_of_sources_and_these_in_their_order() -> N
     assert written["notes"] == parts["notes"]
     with pytest.raises(TypeError, match="Thing needs id"):
         THING.answer_of(FULL.last)
+
+
+class Total(NamedTuple):
+    name: str
+    number: int
+    late: str = ""
+
+    @property
+    def double(self) -> int:
+        return 2 * self.number
+
+
+TOTAL = JsonShape(Total, "NamedTotal", named=True, also=("double",), sometimes=("late",))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    last: Annotated[Total | None, About(shape=TOTAL)]
+
+
+def test_a_named_tuple_has_a_shape_and_its_properties_are_members_of_answers() -> None:
+    assert TOTAL.write(Total("used", 3)) == {"name": "used", "number": 3, "double": 6}
+    assert TOTAL.take({"name": "used", "number": 3, "double": 6}) == Total("used", 3)
+    assert TOTAL.answer_schema()["required"] == ["name", "number", "double"]
+
+
+def test_the_answer_of_a_named_shape_is_referred_to_by_its_name() -> None:
+    totals = JsonShape(Totals)
+
+    assert totals.answer_schema()["properties"]["last"]["anyOf"][0] == {"$ref": "#/$defs/NamedTotal"}
+    assert [each.name for each in totals.answer.all] == ["Totals", "NamedTotal"]
+
+
+def test_an_enum_of_a_value_becomes_its_text_and_one_of_a_record_stays() -> None:
+    last = JsonShape(Last)
+
+    assert type(last.write(Last(Mood.GOOD, WEEKLY))["mood"]) is str
+    assert THING.write(FULL)["mood"] is Mood.GOOD

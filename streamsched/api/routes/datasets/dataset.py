@@ -20,11 +20,11 @@ from streamsched.api.dataset_view import (
 from streamsched.api.deps import NamespaceQuery, ServicesDep
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.expectations import expectation_view
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import DatasetRef, check_namespace
+from streamsched.wire.expectations import EXPECTATION
 
 routes = Routes("/v1/datasets", "datasets")
 
@@ -101,7 +101,7 @@ def _view(view: DatasetView, limit: int) -> dict[str, Any]:
         "otherSchedules": view.other_schedules,
         "rollUps": [_roll_up(each) for each in view.roll_ups],
         "expectations": [
-            {**expectation_view(each.record), "missingSince": each.missing_since} for each in view.expectations
+            {**EXPECTATION.write(each.record), "missingSince": each.missing_since} for each in view.expectations
         ],
         "moreExpectations": view.more_expectations,
     }

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from streamsched.api.deps import ClockDep, TasksDep
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.tasks.views import lane_view
+from streamsched.api.routes.tasks.views import LANE
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW_ALL
@@ -16,7 +16,7 @@ from streamsched.api.routing.rules import VIEW_ALL
 routes = Routes("/v1/queues", "tasks")
 
 
-@routes.get("/{queue}/lane", "Explain a lane", may=VIEW_ALL, answers="Lane")
+@routes.get("/{queue}/lane", "Explain a lane", may=VIEW_ALL, answers=LANE.answer)
 async def get_lane(
     queue: str,
     tasks: TasksDep,
@@ -25,4 +25,4 @@ async def get_lane(
     name: Annotated[str, Query(max_length=600, description="Name of the lane.")],
 ) -> Response:
     """The task that is in flight in the lane or is its head, how many tasks it has (up to 10000), and why it waits."""
-    return rendered(lane_view(await tasks.lane(queue, name, now=clock.now())))
+    return rendered(LANE.write(await tasks.lane(queue, name, now=clock.now())))

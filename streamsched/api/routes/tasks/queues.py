@@ -13,7 +13,7 @@ from streamsched.api.bounds.request_limits import TASKS
 from streamsched.api.deps import ClockDep, QueuesDep, ServicesDep, TasksDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.tasks.views import queue_view, registered_view, task_view
+from streamsched.api.routes.tasks.views import REGISTERED, TASK_PAGE, queue_view, task_view
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY_ALL, OPERATE_ALL, VIEW_ALL, Rule, Scope
@@ -75,7 +75,7 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
     "Register tasks",
     may=Rule(Permission.EMIT, Scope.INSTALLATION, emits="{queue}"),
     body="NewTasks",
-    answers={202: "RegisteredTasks"},
+    answers={202: REGISTERED.whole_list("tasks", "RegisteredTasks")},
     conflict=True,
     limit=TASKS,
 )
@@ -98,10 +98,10 @@ async def register_tasks(queue: str, body: BodyBytes, tasks: TasksDep, clock: Cl
         if isinstance(content, list):
             raise
         raise InvalidError(exc.path.replace("$[0]", "$", 1), exc.reason) from exc
-    return rendered({"tasks": [registered_view(each) for each in found]}, status=HTTPStatus.ACCEPTED)
+    return rendered({"tasks": [REGISTERED.write(each) for each in found]}, status=HTTPStatus.ACCEPTED)
 
 
-@routes.get("/{queue}/tasks", "List tasks of a queue", may=VIEW_ALL, answers="QueuedTaskPage")
+@routes.get("/{queue}/tasks", "List tasks of a queue", may=VIEW_ALL, answers=TASK_PAGE)
 async def list_tasks(
     queue: str,
     queues: QueuesDep,

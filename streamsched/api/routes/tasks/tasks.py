@@ -7,7 +7,7 @@ from starlette.responses import Response
 from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ClockDep, TasksDep, TaskStreamsDep
 from streamsched.api.rendering import rendered
-from streamsched.api.routes.tasks.views import reason_view, task_view
+from streamsched.api.routes.tasks.views import EXPLAINED_TASK, REASON, TASK, TASK_WITH_ENDS, task_view
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import NOTHING, OPERATE_ALL, VIEW_ALL, Rule, Scope
 from streamsched.codec.json.reading import Fields
@@ -35,7 +35,7 @@ async def list_owners(streams: TaskStreamsDep) -> Response:
     return rendered({"owners": [{"id": owner, "url": url} for owner, url in found.items()]})
 
 
-@routes.get("/{task}", "Get a task", may=VIEW_ALL, answers="TaskWithEnds")
+@routes.get("/{task}", "Get a task", may=VIEW_ALL, answers=TASK_WITH_ENDS)
 async def get_task(task: str, tasks: TasksDep) -> Response:
     """The task, or its end, with its latest attempts; `ends`: the ends of its ticks and of earlier registrations,
     newest first, at most 20.
@@ -45,22 +45,22 @@ async def get_task(task: str, tasks: TasksDep) -> Response:
     return rendered({**task_view(found), "ends": [task_view(each) for each in ends]})
 
 
-@routes.get("/{task}/why", "Explain why a task waits", may=VIEW_ALL, answers="ExplainedTask")
+@routes.get("/{task}/why", "Explain why a task waits", may=VIEW_ALL, answers=EXPLAINED_TASK)
 async def get_why(task: str, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task, and the reasons why it is not started, each with the earliest time it can change; none when it has
     ended.
     """
     found, reasons = await tasks.explain(task, now=clock.now())
-    return rendered({**task_view(found), "reasons": [reason_view(each) for each in reasons]})
+    return rendered({**task_view(found), "reasons": [REASON.write(each) for each in reasons]})
 
 
-@routes.order("/{task}/cancel", "Cancel a task", may=OPERATE_ALL, answers="QueuedTask")
+@routes.order("/{task}/cancel", "Cancel a task", may=OPERATE_ALL, answers=TASK.answer)
 async def cancel(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """Ends a task that was not started; 409 otherwise. `reason` (optional) is stored in the history."""
     return rendered(task_view(await tasks.cancel(task, reason_of(body), now=clock.now())))
 
 
-@routes.order("/{task}/drop", "Drop a task", may=OPERATE_ALL, answers="QueuedTask")
+@routes.order("/{task}/drop", "Drop a task", may=OPERATE_ALL, answers=TASK.answer)
 async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """Ends a task in any state, so that its lane goes on; a delivery on its way is stopped within seconds. 409 when it
     has ended otherwise. `reason` (optional) is stored in the history.
@@ -68,7 +68,7 @@ async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     return rendered(task_view(await tasks.drop(task, reason_of(body), now=clock.now())))
 
 
-@routes.order("/{task}/run", "Make a task due now", may=OPERATE_ALL, answers="QueuedTask")
+@routes.order("/{task}/run", "Make a task due now", may=OPERATE_ALL, answers=TASK.answer)
 async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task is due now, or tried again now; it still waits for those before it in its lane. 409 when it is in flight
     or has ended. `reason` (optional) is stored in the history.
@@ -78,7 +78,7 @@ async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> 
 
 
 @routes.post(
-    "/{task}/move", "Move a task to another time", may=OPERATE_ALL, body="NewDue", answers="QueuedTask", conflict=True
+    "/{task}/move", "Move a task to another time", may=OPERATE_ALL, body="NewDue", answers=TASK.answer, conflict=True
 )
 async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task is due at `due`, or `after` a duration from now. 409 when it is in flight or has ended. `reason`

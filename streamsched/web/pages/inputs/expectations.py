@@ -8,7 +8,6 @@ from typing import Final
 
 from starlette.responses import Response
 
-from streamsched.api.routes.expectations import usual_text
 from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import ExpectationRef
 from streamsched.web.rendering import Renderer
@@ -55,6 +54,6 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
         "expectation.html",
         record=record,
         misses=await visit.api.schedules.expectations.misses(ref, limit=_MISSES),
-        usual=usual_text(record),
+        usual=record.usual,
         same=SameAs(command_line("expectation", "show", short_name(ref))),
     )
