@@ -26,7 +26,12 @@ from tests.support.dev_process import DevProcess
 NAMES = [each.name for each in parts()]
 #: What runs in the copy of the tree, and what it reads there.
 _LINKED = ("brokers", "migrations", "docs", "compose", "pyproject.toml")
-_CONTRACTS = ("tests/contracts/test_memory_broker.py", "tests/unit/api/test_routing.py")
+_OPENAPI = "tests/unit/api/test_openapi.py"
+_CONTRACTS = (
+    "tests/contracts/test_memory_broker.py",
+    f"{_OPENAPI}::test_the_document_is_openapi_3_1_with_valid_schemas",
+    f"{_OPENAPI}::test_the_example_of_a_body_is_read_by_its_codec",
+)
 
 
 def test_every_dialect_is_found_and_has_what_it_says() -> None:
