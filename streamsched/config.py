@@ -13,9 +13,8 @@ from streamsched.domain.access.claims import ALGORITHMS, grants_from_text
 from streamsched.domain.access.grant import Grant
 from streamsched.domain.addresses import Network, parse_networks
 from streamsched.domain.constraints.pace import Pace
-from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError, InvalidError
+from streamsched.domain.errors import ConfigurationError, InvalidDefinitionError
 from streamsched.domain.limits import MOST_SLOTS
-from streamsched.domain.names import DatasetRef
 from streamsched.domain.notices.mail_rules import MailRule, parse_mail_rules
 from streamsched.domain.notices.mail_server import (
     MailServer,
@@ -117,22 +116,6 @@ class WorkerSettings(SettingGroup):
     stuck_after: timedelta = timedelta(seconds=60)
 
 
-def _locations(text: str) -> dict[str, DatasetRef]:
-    """The dataset of each location; a path is `file` and the path, as in OpenLineage."""
-    found: dict[str, DatasetRef] = {}
-    for each in filter(None, (each.strip() for each in text.split(","))):
-        location, _, name = (part.strip() for part in each.rpartition("="))
-        try:
-            dataset = DatasetRef.parse(name)
-        except InvalidError as exc:
-            raise InvalidError("$", f"'{each}': {exc.reason}") from exc
-        if not location:
-            raise InvalidDefinitionError("$", f"must be location=dataset,location=dataset: '{each}'")
-        location = location.rstrip("/")
-        found[f"file{location}" if location.startswith("/") else location] = dataset
-    return found
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiSettings(SettingGroup):
     """The API, with the pages.
@@ -146,8 +129,6 @@ class ApiSettings(SettingGroup):
             addresses, `api_host`, the host of `emit_url`, and any IP address if `api_host` is 0.0.0.0 or ::.
         body_limit: largest request body in bytes.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
-        lineage_datasets: datasets of locations that OpenLineage events name: comma-separated `location=dataset`, such
-            as `s3://lake/flights=default.flights` or `/data/logs=default.logs`.
         pages_url: where people open the pages, such as `https://scheduler.example.org`, for links in notifications;
             empty: they have none, and with `dev` those of this machine.
     """
@@ -160,7 +141,6 @@ class ApiSettings(SettingGroup):
     allowed_hosts: Sequence[str] = setting("", hosts)
     body_limit: int = setting(16 * 1024 * 1024, number(1024, unit=" bytes"), variable="body_limit")
     update_schedules: bool = setting(True, variable="update_schedules")
-    lineage_datasets: Mapping[str, DatasetRef] = setting("", _locations, variable="lineage_datasets")
     pages_url: str = setting("", lambda text: _HTTP(text).rstrip("/"), variable="pages_url")
 
     def __post_init__(self) -> None:

@@ -10,7 +10,7 @@ from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streamsched.api import health, openlineage
+from streamsched.api import health
 from streamsched.api.access.authorise import authorise
 from streamsched.api.access.outcomes import RequestOutcomes
 from streamsched.api.bounds.body_room import BodyRoom
@@ -81,7 +81,6 @@ def make_routes() -> RouteTable:
         tasks,
         webhooks,
         decisions,
-        openlineage,
         access,
         admin,
         health,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from operator import attrgetter
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -28,8 +27,7 @@ from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.listeners import Listeners
 from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.config import Settings
-from streamsched.domain.events.event import Outcome
-from streamsched.domain.names import ProgramRef, check_namespace
+from streamsched.domain.names import check_namespace
 from streamsched.graph.submission import GraphDesk
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
@@ -98,11 +96,7 @@ class ScheduleServices:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkServices:
-    """Jobs and runs.
-
-    Attributes:
-        end_lineage_run: stores how a run of OpenLineage ended, unless an end is known; returns the first one.
-    """
+    """Jobs and runs."""
 
     jobs: JobStore
     runs: RunQueries
@@ -111,7 +105,6 @@ class WorkServices:
     graphs: GraphDesk
     activity: ActivityReads
     run_commits: RunCommitStore
-    end_lineage_run: Callable[[ProgramRef, str, Outcome, datetime], Awaitable[Outcome]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

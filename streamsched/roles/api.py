@@ -57,7 +57,6 @@ from streamsched.store.connections import Pool
 from streamsched.store.datasets.bookmarks import BookmarkStore
 from streamsched.store.datasets.file_set_commits import FileSetCommitStore
 from streamsched.store.events.event_traces import EventTraces
-from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.expectations.records import ExpectationReader
 from streamsched.store.graph.nodes import NodeStore
 from streamsched.store.jobs.backfills import BackfillStore
@@ -142,7 +141,6 @@ def api_services(services: Services) -> ApiServices:
             graphs=GraphDesk(NodeStore(pool), clock),
             activity=ActivityReads(pool),
             run_commits=RunCommitStore(pool),
-            end_lineage_run=LineageEnds(pool).end,
         ),
         datasets=DatasetServices(
             bookmarks=BookmarkStore(pool),

@@ -1,6 +1,6 @@
 """What is left of the product without a dialect: `python -m tests.architecture.parts_left`, in a copy of the tree.
 
-Imports every module, and prints the OpenAPI document.
+Imports every module, and prints the OpenAPI document and the names of commands and importers.
 """
 
 from __future__ import annotations
@@ -13,9 +13,16 @@ from pkgutil import walk_packages
 import streamsched
 from streamsched.api.app import make_routes
 from streamsched.api.description.document import document
+from streamsched.cli.shell.command_table import CommandTable
 
 if __name__ == "__main__":
     for each in walk_packages(streamsched.__path__, "streamsched."):
         if not each.name.endswith(".__main__"):
             import_module(each.name)
-    json.dump(document(make_routes().served), sys.stdout)
+    table = CommandTable()
+    found = {
+        "api": document(make_routes().served),
+        "commands": list(table),
+        "imports": list(table["import"].commands),
+    }
+    json.dump(found, sys.stdout)

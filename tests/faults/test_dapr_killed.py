@@ -21,9 +21,9 @@ from aiohttp import web
 from compose.ports import free_port
 from streamsched.dialects.dapr.codec.job import ConstantFailure, DaprJob
 from streamsched.dialects.dapr.codec.scope import DaprApp
+from streamsched.dialects.dapr.desk import make_desk
 from streamsched.dialects.dapr.store.instances import AppInstance, AppInstances
 from streamsched.ports.clock import SystemClock
-from streamsched.roles.services import make_desk
 from streamsched.store.connections import open_pool
 from tests.faults.processes.command import role
 from tests.faults.sites.installation_site import InstallationSite, site

@@ -26,9 +26,7 @@ from streamsched.api.routes import (
 )
 from streamsched.api.routes.limits import clusters, groups, pools
 from streamsched.api.routes.tasks import lanes, queues, tasks
-from streamsched.dialects.cdap.routes import cdap_routes
-from streamsched.dialects.dapr import native as dapr
-from streamsched.dialects.pagerduty import routes as pagerduty
+from streamsched.parts import added
 from tests.hostile.case import Made, Site
 from tests.hostile.event_cases import BYTES
 from tests.hostile.extremes import DURATIONS, EVERYTHING, INSTANTS, NUMBERS, TEXTS, Raw, written
@@ -54,9 +52,10 @@ _KINDS: Final = ("application/json", "text/plain", "application/cloudevents-batc
 def routes() -> tuple[tuple[str, str], ...]:
     """(Method, pattern of the path) of each."""
     of_catalog, of_limits = (apps, changes, programs, preferences, schedules, ticks), (groups, pools, clusters)
-    of_work = jobs, runs, submissions, backfills, graphs, lanes, queues, tasks, pagerduty, dapr
+    of_work = jobs, runs, submissions, backfills, graphs, lanes, queues, tasks
     modules = (events, verdicts, *of_catalog, *of_work, *of_limits, health)
-    found = [route for module in modules for route in module.routes] + list(cdap_routes())
+    all_routes = (*(module.routes for module in modules), *(found for _, found in added("routes")))
+    found = [route for some in all_routes for route in some]
     return tuple((route.method, route.pattern) for route in found if not route.path.startswith("/health"))
 
 

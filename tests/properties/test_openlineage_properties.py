@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from streamsched.codec import event as event_codec
-from streamsched.codec.openlineage.facts import facts
-from streamsched.codec.openlineage.run_event import RunEventType, decode
+from streamsched.dialects.openlineage.codec.facts import facts
+from streamsched.dialects.openlineage.codec.run_event import RunEventType, decode
 from streamsched.domain.errors import DecodeError
 
 SPARK = Path(__file__).parents[1] / "golden" / "openlineage" / "spark-1.53.0.jsonl"

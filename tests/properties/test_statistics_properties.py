@@ -11,9 +11,9 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.codec.openlineage.facts import facts
-from streamsched.codec.openlineage.run_event import decode
 from streamsched.codec.records import signal as signal_codec
+from streamsched.dialects.openlineage.codec.facts import facts
+from streamsched.dialects.openlineage.codec.run_event import decode
 from streamsched.domain.events.event import Event, PartitionsAdded, schedule_key
 from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.signals.signal import Occurred, Put, Signal, Subscribe

@@ -14,10 +14,10 @@ from streamsched.api.body import LINES
 from streamsched.api.bounds.request_limits import EVENTS as MOST_EVENTS
 from streamsched.api.bounds.request_limits import RequestLimit
 from streamsched.api.description.definitions import ANSWERS
+from streamsched.api.description.events import OF_EVENTS
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.executions import EXECUTIONS
 from streamsched.api.description.expecting import EXPECTING
-from streamsched.api.description.foreign import FOREIGN
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
 from streamsched.api.description.shared_schemas import REASON, SHARED
@@ -66,7 +66,7 @@ def schemas(routes: Iterable[Route] = ()) -> dict[str, Schema]:
         **ANSWERS,
         **EXECUTIONS,
         **OPERATING,
-        **FOREIGN,
+        **OF_EVENTS,
         **NEEDS,
         **EXPECTING,
         "CloudEvents": array(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),

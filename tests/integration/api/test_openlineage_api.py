@@ -15,6 +15,8 @@ import pytest
 
 from streamsched.api.app import make_api
 from streamsched.config import Settings
+from streamsched.dialects.openlineage.settings import LineageSettings
+from streamsched.dialects.openlineage.store.lineage_ends import LineageEnds
 from streamsched.domain.errors import ConfigurationError
 from streamsched.domain.events.event import Outcome, PartitionsAdded, ProgramReached
 from streamsched.domain.names import DatasetRef, ProgramRef
@@ -22,7 +24,6 @@ from streamsched.domain.triggers.trigger import Measure, Partitions, Total
 from streamsched.roles.api import api_services
 from streamsched.roles.services import Services
 from streamsched.spark.tables.watching import wait_for_cue
-from streamsched.store.events.lineage_ends import LineageEnds
 from streamsched.store.sql import queries
 from tests.integration.api.test_events_api import logged
 from tests.support.shard_cluster import ShardCluster, schedule
@@ -244,7 +245,11 @@ def test_the_setting_names_datasets_of_locations() -> None:
     def settings(listed: str) -> Settings:
         return Settings.from_env({}, database_url="postgresql://x", lineage_datasets=listed)
 
-    found = settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t").api.lineage_datasets
+    found = (
+        settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t")
+        .of(LineageSettings)
+        .datasets
+    )
     assert {key: str(value) for key, value in found.items()} == {
         "s3://lake/flights": "air.flights",
         "file/data/logs": "default.logs",

@@ -17,7 +17,6 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json, submitted_schedule_from_json
 from streamsched.codec.triggers import trigger as trigger_codec
-from streamsched.dialects.cdap.codec.schedule import from_json as cdap_from_json
 from streamsched.domain.names import ScheduleRef
 from streamsched.wire.access import NEW_TOKEN
 from streamsched.wire.queues import POLICY
@@ -39,7 +38,6 @@ READERS: dict[str, Callable[[Any], object]] = {
     "NewToken": NEW_TOKEN.read,
     "AnyEvents": lambda body: event_codec.decode(orjson.dumps(body), fallback_id="x", fallback_time=NOW),
     "CloudEvent": lambda body: event_codec.decode(orjson.dumps(body), fallback_id="x", fallback_time=NOW),
-    "CdapSchedule": lambda body: cdap_from_json(body, ScheduleRef("default", "flights", "weekly")),
 }
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 

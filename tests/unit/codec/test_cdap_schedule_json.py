@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.dialects.cdap import schemas
 from streamsched.dialects.cdap.codec import schedule as codec
 from streamsched.dialects.cdap.codec import specification
 from streamsched.dialects.cdap.codec.extension import extensions, is_readable
@@ -74,6 +75,10 @@ def test_a_limit_that_does_not_say_whether_to_wait_aborts() -> None:
     limits = [{"type": "CONCURRENCY", "maxConcurrency": 2}, {"type": "LAST_RUN", "millisSinceLastRun": 1000}]
     read = codec.from_json({**SMALL, "constraints": limits}, NIGHTLY)
     assert read.constraints == (Concurrency(2, wait=False), LastRun(timedelta(seconds=1), wait=False))
+
+
+def test_the_example_of_the_reference_is_read() -> None:
+    codec.from_json(schemas.SCHEDULE.schema["examples"][0], ScheduleRef("default", "flights", "weekly"))
 
 
 def test_cdaps_smallest_request_is_read_with_its_defaults() -> None:

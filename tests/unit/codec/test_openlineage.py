@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from streamsched.codec.openlineage.facts import LineageFacts, facts, plain_name
-from streamsched.codec.openlineage.run_event import MOST_OUTPUTS, RunEvent, decode
+from streamsched.dialects.openlineage.codec.facts import LineageFacts, facts, plain_name
+from streamsched.dialects.openlineage.codec.run_event import MOST_OUTPUTS, RunEvent, decode
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event, Outcome, PartitionsAdded, ProgramReached
 from streamsched.domain.names import DatasetRef

@@ -10,12 +10,18 @@ from typing import Final
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.limits import add_duration
 from streamsched.domain.names import ProgramRef
+from streamsched.ports.clock import Clock
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.sql import fetch_value, queries
 
-_SQL: Final = queries("events/lineage_ends")
+_SQL: Final = queries("lineage_ends", "streamsched.dialects.openlineage.store")
 #: How long an end is known.
 _KEPT: Final = timedelta(days=30)
+
+
+def make_ends(pool: Pool, _: Clock) -> LineageEnds:
+    """What the route uses."""
+    return LineageEnds(pool)
 
 
 class LineageEnds:

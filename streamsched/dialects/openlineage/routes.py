@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from http import HTTPStatus
 from typing import Annotated
 
@@ -13,14 +14,17 @@ from starlette.responses import Response
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import LISTS
-from streamsched.api.deps import ApiServices, ServicesDep
+from streamsched.api.deps import ServicesDep, dialect_service
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import EMIT_ASKED
-from streamsched.codec.openlineage.facts import SOURCE, LineageFacts, facts
-from streamsched.codec.openlineage.run_event import decode
+from streamsched.dialects.openlineage import schemas
+from streamsched.dialects.openlineage.codec.facts import SOURCE, LineageFacts, facts
+from streamsched.dialects.openlineage.codec.run_event import decode
+from streamsched.dialects.openlineage.settings import LineageSettings
+from streamsched.dialects.openlineage.store.lineage_ends import LineageEnds
 from streamsched.domain.access.announcement import may_announce
 from streamsched.domain.access.grant import Caller, Denied
 from streamsched.domain.datasets.bookmark import watch_bookmark
@@ -30,6 +34,7 @@ from streamsched.domain.names import DEFAULT_NAMESPACE, DatasetRef
 
 routes = Routes("/api/v1", "OpenLineage", HttpDialect(name="openlineage"))
 
+EndsDep = Annotated[LineageEnds, dialect_service("openlineage")]
 NamespaceQuery = Annotated[
     str, Query(max_length=255, description="Namespace of the programs and of datasets that are not known by location.")
 ]
@@ -39,8 +44,8 @@ NamespaceQuery = Annotated[
     "/lineage",
     "Accept a run event (OpenLineage)",
     may=EMIT_ASKED,
-    body="LineageEvent",
-    answers={201: "AcceptedLineage"},
+    body=schemas.RUN_EVENT,
+    answers={201: schemas.ACCEPTED},
     rated=True,
     limit=LISTS,
 )
@@ -49,6 +54,8 @@ async def accept(
     body: BodyBytes,
     caller: CallerDep,
     services: ServicesDep,
+    ends: EndsDep,
+    *,
     namespace: NamespaceQuery = DEFAULT_NAMESPACE,
 ) -> Response:
     """Accepts one run event and responds 201 when the log has acknowledged what it becomes: the status of the job as a
@@ -68,9 +75,10 @@ async def accept(
         raise
     if run is None:
         return rendered({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
-    found, denied = _permitted(caller, facts(run, namespace=namespace, known=services.settings.api.lineage_datasets))
+    known = services.settings.of(LineageSettings).datasets
+    found, denied = _permitted(caller, facts(run, namespace=namespace, known=known))
     await services.intake.admit((event.fact for event in _of(found, without=())), body=len(body))
-    found, contradicted = await _first_end(services, found)
+    found, contradicted = await _first_end(ends, services.clock.now(), found)
     watched = {watch_bookmark(each.dataset): each.dataset for each in found.datasets}
     cued = [watched[name] for name in await services.datasets.bookmarks.cue(sorted(watched))] if watched else []
     events = [*_of(found, without=cued)]
@@ -85,12 +93,14 @@ async def accept(
     return rendered(answer, status=HTTPStatus.CREATED)
 
 
-async def _first_end(services: ApiServices, found: LineageFacts) -> tuple[LineageFacts, list[dict[str, str]]]:
+async def _first_end(
+    ends: LineageEnds, now: datetime, found: LineageFacts
+) -> tuple[LineageFacts, list[dict[str, str]]]:
     """Without the end of a run that ended otherwise before, and why."""
     fact = None if found.program is None else found.program.fact
     if not isinstance(fact, ProgramReached) or fact.ended_at is None:
         return found, []
-    first = await services.work.end_lineage_run(fact.program, fact.run_id, fact.outcome, services.clock.now())
+    first = await ends.end(fact.program, fact.run_id, fact.outcome, now)
     if first is fact.outcome:
         return found, []
     reason = f"run {fact.run_id} has {first} already; it cannot be {fact.outcome} as well"

@@ -23,7 +23,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from streamsched.codec.openlineage.run_event import LineageName, Output, RunEvent, RunEventType
+from streamsched.dialects.openlineage.codec.run_event import LineageName, Output, RunEvent, RunEventType
 from streamsched.domain.events.event import Event, Outcome, Partition, PartitionsAdded, ProgramReached
 from streamsched.domain.names import DatasetRef, ProgramRef
 

@@ -1,4 +1,4 @@
-"""Schemas of events, and of the dialects of CDAP, PagerDuty and Dapr, of which the shapes are those of their makers."""
+"""Schemas of events: what is sent, what became of it, and what was found in the log."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from streamsched.codec.shape.schemas import (
     array,
     boolean,
     integer,
-    like,
     nullable,
     object_by_name,
     one_of,
@@ -65,7 +64,7 @@ _ACCEPTED: Final = answer(
         "refused": integer(2000, about="All, when `errors` lists only the first."),
     },
 )
-FOREIGN: Final[Definitions] = {
+OF_EVENTS: Final[Definitions] = {
     "EventList": answer(
         {
             "events": array(
@@ -108,23 +107,6 @@ FOREIGN: Final[Definitions] = {
             "verdicts": array(_VERDICT),
             "hints": array(any_text()),
             "behind": anything(),
-        }
-    ),
-    "LineageEvent": like(
-        {
-            "eventType": "COMPLETE",
-            "eventTime": "2026-01-02T03:04:05Z",
-            "run": {"runId": "0198a3c1-7d2e-7c3b-9f10-1c2d3e4f5a6b"},
-            "job": {"namespace": "airflow", "name": "load"},
-            "outputs": [{"namespace": "s3://lake", "name": "flights"}],
-        },
-        "A run event of OpenLineage, version 1 or 2 of its schema.",
-    ),
-    "AcceptedLineage": answer(
-        {
-            "ids": array(any_text("lineage-5f0c")),
-            "cued": array(any_text("default.flights")),
-            "ignored": array(answer({"output": any_text("s3://lake/flights"), "reason": any_text()})),
         }
     ),
     "AnyText": text("a line", pattern="^.*$"),

@@ -1,0 +1,1 @@
+"""Ends of runs that OpenLineage tells of."""
