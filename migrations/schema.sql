@@ -245,7 +245,6 @@ CREATE TABLE audit (
     CONSTRAINT audit_previous_check CHECK ((octet_length(previous) = 32))
 );
 CREATE INDEX audit_by_caller ON audit USING btree (caller, number);
-CREATE INDEX audit_by_target ON audit USING btree (target, number);
 CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 CREATE TRIGGER audit_keeps_entries BEFORE DELETE ON audit FOR EACH ROW EXECUTE FUNCTION keep_audit_from_start();
 CREATE TRIGGER audit_moves_head AFTER INSERT ON audit FOR EACH ROW EXECUTE FUNCTION move_audit_head();
@@ -476,7 +475,6 @@ CREATE TABLE expectation_misses (
     CONSTRAINT expectation_misses_expectation_fkey FOREIGN KEY (expectation) REFERENCES expectations(id) ON DELETE CASCADE,
     CONSTRAINT expectation_misses_pkey PRIMARY KEY (expectation, due_at)
 );
-CREATE INDEX expectation_misses_recent ON expectation_misses USING btree (found_at);
 
 CREATE TABLE expectations (
     id text NOT NULL,
@@ -593,7 +591,6 @@ CREATE INDEX graph_nodes_held ON graph_nodes USING btree (app, task, job_id) WHE
 CREATE INDEX graph_nodes_state ON graph_nodes USING btree (app, task, state, job_id);
 CREATE INDEX graph_nodes_stuck ON graph_nodes USING btree (report_at) WHERE (stuck <> '{}'::text[]);
 CREATE INDEX graph_nodes_to_report ON graph_nodes USING btree (report_at, changed_at) WHERE unreported;
-CREATE INDEX graph_nodes_unreported ON graph_nodes USING btree (changed_at) WHERE unreported;
 
 CREATE TABLE graphs (
     app text NOT NULL,

@@ -974,7 +974,6 @@ CREATE TABLE graph_nodes (
     PRIMARY KEY (app, task, job_id),
     CHECK (state <> 'QUEUED' OR job IS NOT NULL)
 );
-CREATE INDEX graph_nodes_unreported ON graph_nodes (changed_at) WHERE unreported;
 CREATE INDEX graph_nodes_generation ON graph_nodes (app, generation);
 CREATE INDEX graph_nodes_state ON graph_nodes (app, task, state, job_id);
 CREATE INDEX graph_nodes_held ON graph_nodes (app, task, job_id) WHERE held AND state = 'WAITING';
@@ -1059,7 +1058,6 @@ CREATE TABLE audit (
     hash bytea NOT NULL CHECK (octet_length(hash) = 32)
 );
 CREATE INDEX audit_by_caller ON audit (caller, number);
-CREATE INDEX audit_by_target ON audit (target, number);
 CREATE TRIGGER audit_append_only BEFORE UPDATE ON audit
     FOR EACH STATEMENT EXECUTE FUNCTION refuse_change_of_audit();
 CREATE TRIGGER audit_keeps_entries BEFORE DELETE ON audit FOR EACH ROW EXECUTE FUNCTION keep_audit_from_start();
@@ -1378,7 +1376,6 @@ CREATE TABLE expectation_misses (
     PRIMARY KEY (expectation, due_at),
     CONSTRAINT expectation_misses_came CHECK (came_at IS NULL OR NOT open)
 );
-CREATE INDEX expectation_misses_recent ON expectation_misses (found_at);
 
 -- When commits of datasets, and completed runs of schedules, that expectations are about came: each once, and of the
 -- keys that they name the first.

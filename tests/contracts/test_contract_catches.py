@@ -234,14 +234,14 @@ class BuriesAtOnce(MemoryPartition):
 
 
 class ExpiresAll(MemoryPartition):
-    def expire(self, oldest) -> None:
+    def expire(self, oldest, unread) -> None:
         self.records, self.end = [], 0
 
 
 class Early(MemoryPartition):
     """Takes an hour for nothing."""
 
-    def expire(self, oldest) -> None:
+    def expire(self, oldest, unread) -> None:
         self.records = self.records[-1:]
 
 

@@ -204,3 +204,20 @@ async def test_a_new_retention_is_taken_over(empty_database: str, sql: asyncpg.C
     assert await sql.fetchval("SELECT retention FROM streamsched_log.topic WHERE name = 'events'") is None
 
     await broker.close()
+
+
+async def test_what_is_unread_stays_however_old_and_a_gap_is_told(empty_database: str, sql: asyncpg.Connection) -> None:
+    broker = await opened(empty_database, EAGER)
+    for n in range(10):
+        await broker.append([Outgoing(*EVENTS, None, b"%d" % n)])
+    await sql.execute("UPDATE streamsched_log.batch SET time_ms = 0")
+
+    for unread, left in (4, 4), (7, 7), (10, 9):  # the last one marks the end
+        await broker.maintain({EVENTS: unread})
+        reader = await broker.reader({EVENTS: 2})
+        chunks = await reader.read(max_records=100, timeout=0)
+        assert [record.offset for record in chunks[0].records] == list(range(left, 10))
+        assert chunks[0].deleted == left - 2
+        await reader.close()
+
+    await broker.close()

@@ -101,7 +101,7 @@ async def test_writing_fencing_and_expiring_never_scan_a_table(connection: async
 
         await connection.execute(queries()["append"], *flat, None)
         await connection.fetch(queries()["ends"], [1, 1], [0, 2])
-        await connection.fetchval(queries()["expire"], 1, 1, None)
+        await connection.fetchval(queries()["expire"], 1, 1, None, 1 << 40)
     await connection.fetchval("SELECT streamsched_log.compact_v1(2, 3, 1, interval '1 day', 1000, 1048576, NULL)")
 
     assert await sequential_scans() == before
