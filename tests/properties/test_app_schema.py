@@ -43,7 +43,7 @@ STRUCTURE = (
 )
 APP = AppRef("default", "flights")
 #: The reader of each part of an app, by the name of its schema.
-READERS: dict[str, Callable[[object], object]] = {
+READERS: dict[str, Callable[[Any], object]] = {
     "Calendar": calendars.from_json,
     "Trigger": partial(trigger_codec.from_json, app=APP),
     "Constraint": constraint_codec.from_json,
