@@ -306,7 +306,7 @@ def test_a_stored_request_is_recognised(span: dict[str, Any], options: dict[str,
         ({"dataset": "flights", "partitions": []}, r"\$\.partitions: is empty"),
         ({"dataset": "flights", "partitions": [3]}, r"\$\.partitions\[0\]"),
         ({"keys": {"a": "b"}, "maxActive": 1001}, r"\$\.maxActive: must be from 1 to 1000 but is 1001"),
-        ({"keys": {"a": "b"}, "maxActive": 0}, r"\$\.maxActive: must be at least 1"),
+        ({"keys": {"a": "b"}, "maxActive": 0}, r"\$\.maxActive: must be from 1 to 1000"),
         ({"keys": {"a": "b"}, "only": "some"}, r"\$\.only: must be one of missing, failed, all"),
         (
             {"keys": {"a": "b"}, "arguments": {"x": "y" * 32_768, "z": "y" * 32_768}},
