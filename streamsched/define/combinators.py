@@ -318,7 +318,9 @@ def at_least(count: int, *triggers: TriggerExpression | Trigger) -> TriggerExpre
 def then(
     first: TriggerExpression | Trigger, second: TriggerExpression | Trigger, *, within: Duration | None = None
 ) -> TriggerExpression:
-    """Holds when `second` holds after `first`, at most `within` later. Events of `second` from before do not count."""
+    """Holds when `second` holds after `first`, at most `within` later. Events of `second` from before do not count. What
+    was acknowledged first was first, whatever its key.
+    """
     one, other = to_expression(first), to_expression(second)
     text = f"then({one}, {other}{_argument('within', within)})"
     return _combine(text, lambda before, after: Then(before, after, _duration(within, "$.within")), one, other)
