@@ -318,8 +318,8 @@ def at_least(count: int, *triggers: TriggerExpression | Trigger) -> TriggerExpre
 def then(
     first: TriggerExpression | Trigger, second: TriggerExpression | Trigger, *, within: Duration | None = None
 ) -> TriggerExpression:
-    """Holds when `second` holds after `first`, at most `within` later. Events of `second` from before do not count. What
-    was acknowledged first was first, whatever its key.
+    """Holds when `second` holds after `first`, at most `within` later. Events of `second` from before do not count.
+    What was acknowledged first was first, whatever its key.
     """
     one, other = to_expression(first), to_expression(second)
     text = f"then({one}, {other}{_argument('within', within)})"

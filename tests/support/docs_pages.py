@@ -57,6 +57,7 @@ _GENERATED: Final = re.compile(r"manual-[0-9a-f]{8}|\b[0-9a-f]{32}\b")
 _VARIABLE: Final = (
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(Z|\+00:00)?"), "INSTANT"),
     (re.compile(r"\b\d\d:\d\d:\d\d(\.\d+)?\b"), "INSTANT"),
+    (re.compile(r" \(\d+:\d\d:\d\d\)$"), ""),  # which pytest adds to more than a minute
     (re.compile(r"\b(\d+m)?\d+(\.\d+)?(ms|s)\b|\b\d+m\b"), "SECONDS"),
     (re.compile(r"\bpid \d+"), "PID"),
 )

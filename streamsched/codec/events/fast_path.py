@@ -18,7 +18,7 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded, partition_key
 from streamsched.domain.events.trace_context import canonical
 from streamsched.domain.names import DatasetRef
-from streamsched.domain.signals.signal import Occurred
+from streamsched.domain.signals.signal import IN_TIME, Occurred
 
 #: Only records with this prefix can be decoded here.
 BEGINS: Final = b'{"id":"'
@@ -26,8 +26,10 @@ BEGINS: Final = b'{"id":"'
 _CACHED_DATASETS: Final = 1 << 14
 
 
-def read_occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
-    """The record key and signal of `raw`, if `raw` itself is the value of that signal's record. None when in doubt."""
+def read_occurred(raw: bytes, logged_ms: int = 0) -> tuple[bytes, Occurred] | None:
+    """The record key and signal of `raw`, if `raw` itself is the value of that signal's record, but for the time when
+    the log took it. None when in doubt.
+    """
     try:
         found = orjson.loads(raw)
         event_id, source, time, data = found["id"], found["source"], found["time"], found["data"]
@@ -62,7 +64,7 @@ def read_occurred(raw: bytes) -> tuple[bytes, Occurred] | None:
         return None
     event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count, run), traceparent)
     object.__setattr__(event, "encoded", raw)  # the bytes are canonical, so the event need not be encoded again
-    return key, Occurred(event)
+    return key, Occurred(event, IN_TIME, False, logged_ms)
 
 
 def _partition(item: dict[str, Any]) -> Partition:

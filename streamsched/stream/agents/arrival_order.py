@@ -48,7 +48,8 @@ class ArrivalOrder:
 
     def process(self, key: bytes, chunk: Chunk, record: Record) -> None:
         """Has one signal of the chunk judged, or lets it wait; `key`: that of the record."""
-        signal = self._schedules.decode(key, chunk, record)
+        schedules = self._schedules
+        signal = schedules.decode(key, chunk, record)
         if signal is None:
             return
         waiting = self._waiting.places()
@@ -57,7 +58,7 @@ class ArrivalOrder:
             if len(waiting[key]) > MOST_UNORDERED:
                 self._judge_first(key)
             return
-        self._schedules.judge(key, signal, chunk, record)
+        schedules.judge(key, signal, chunk, record)
 
     def homes_to_ask(self) -> frozenset[int] | None:
         """The shards through which events can come that belong before the signals that wait; None: none waits."""
@@ -95,12 +96,9 @@ class ArrivalOrder:
     def _needs_order(self, key: bytes) -> bool:
         """Whether a schedule must see its signals in order. One that is halted parks them as they come."""
         state = self._schedules.state(key)
-        return (
-            state is not None
-            and state.plan.needs_order
-            and state.definition.keeps
-            and not self._schedules.is_halted(key)
-        )
+        if state is None or not state.definition.plan.needs_order:
+            return False
+        return state.definition.keeps and not self._schedules.is_halted(key)
 
     def _homes_of(self, key: bytes) -> frozenset[int]:
         """The shards through which events come to a schedule."""

@@ -85,14 +85,14 @@ class Ingest:
             try:
                 if not stamped:
                     raise DecodeError("$", _UNSTAMPED.format(stamp))
-                usual = fast_path.read_occurred(raw)
+                usual = fast_path.read_occurred(raw, logged_ms)
                 if usual is not None and record.traceparent is None:
-                    key, (event, delay, *_) = usual
-                    if event.time <= in_time:
-                        delay = _delay(arrived, event.time)
-                        raw = signal_codec.add_delay(raw, delay)
-                    raw = signal_codec.add_logged(raw, prefix)
-                    remember(raw, Occurred(event, delay, logged_ms=logged_ms))
+                    key, signal = usual
+                    if signal.event.time <= in_time:
+                        signal = signal._replace(delay=_delay(arrived, signal.event.time))
+                        raw = signal_codec.add_delay(raw, signal.delay)
+                    raw = prefix + raw[1:]
+                    remember(raw, signal)
                 else:
                     key, raw = self._signal(chunk, record, arrived, logged_ms)
             except InvalidError as error:

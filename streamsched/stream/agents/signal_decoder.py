@@ -49,8 +49,8 @@ class SignalDecoder:
         if known is not None:
             return known
         logged_ms, plain = signal_codec.split_logged(value)
-        usual = fast_path.read_occurred(plain) if plain.startswith(fast_path.BEGINS) else None
-        signal = signal_codec.decode(key, value) if usual is None else Occurred(usual[1].event, logged_ms=logged_ms)
+        usual = fast_path.read_occurred(plain, logged_ms) if plain.startswith(fast_path.BEGINS) else None
+        signal = usual[1] if usual is not None else signal_codec.decode(key, value)
         if isinstance(signal, Occurred):  # every listener gets the same bytes
             self.remember(value, signal)
         return signal

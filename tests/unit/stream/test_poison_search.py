@@ -329,10 +329,10 @@ async def test_a_record_that_breaks_ingest_is_a_dead_letter_alone(
 ) -> None:
     sane = fast_path.read_occurred
 
-    def broken(raw: bytes) -> object:
+    def broken(raw: bytes, logged_ms: int = 0) -> object:
         if b"flights-3" in raw:
             raise RecursionError("too deep")
-        return sane(raw)
+        return sane(raw, logged_ms)
 
     monkeypatch.setattr(fast_path, "read_occurred", broken)
     await cluster.start()
