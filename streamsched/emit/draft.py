@@ -29,6 +29,7 @@ from streamsched.domain.events.event import (
     Ticked,
 )
 from streamsched.domain.jobs.run_commit import MOST_PARTITIONS
+from streamsched.domain.limits import check_count
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, StreamRef
 from streamsched.emit.destination import namespace
 from streamsched.emit.trace import this_context
@@ -112,10 +113,9 @@ def stream_size(
     """A stream has `size` bytes (`absolute`), or grew by `size` bytes since the last report.
 
     Raises:
-        InvalidError: a negative size, or an invalid stream name.
+        InvalidError: a size below 0 or from 2**63, or an invalid stream name.
     """
-    if size < 0:
-        raise InvalidError("$.bytes", f"must be at least 0 but is {size}")
+    check_count(size, "$.bytes", least=0)
     ref = stream if isinstance(stream, StreamRef) else StreamRef.parse(stream, namespace())
     return EventDraft(fact=StreamSize(ref, size, absolute), id=event_id, time=time, source=source)
 
@@ -198,7 +198,12 @@ def _partition(each: str | Partition, index: int) -> Partition:
         raise InvalidError(path, f'must be a key such as "day=2013-01-01" but is a {type(each).__name__}')
     if not key:
         raise InvalidError(path, "is an empty key")
-    return each if isinstance(each, Partition) else Partition(key, hive_values(key))
+    if not isinstance(each, Partition):
+        return Partition(key, hive_values(key))
+    for name, count in (("bytes", each.bytes), ("rows", each.rows)):
+        if count is not None:
+            check_count(count, f"{path}.{name}", least=0)
+    return each
 
 
 def hive_key(values: Mapping[str, str | None]) -> str:

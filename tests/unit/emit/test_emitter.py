@@ -19,10 +19,19 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.codec import event as codec
 from streamsched.domain.errors import ConfigurationError, InvalidError, RefusedError, UnavailableError
-from streamsched.domain.events.event import Event, Outcome, ProgramReached
+from streamsched.domain.events.event import Event, Outcome, Partition, ProgramReached
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.signals.home import home
-from streamsched.emit import AsyncEmitter, Emitter, RetryLimits, custom, drain, partitions_added, program_status
+from streamsched.emit import (
+    AsyncEmitter,
+    Emitter,
+    RetryLimits,
+    custom,
+    drain,
+    partitions_added,
+    program_status,
+    stream_size,
+)
 from streamsched.emit.delivery import EncodedEvent
 from streamsched.emit.draft import complete_event
 from streamsched.emit.log import LogTransport
@@ -131,6 +140,15 @@ def test_a_run_that_happened_anywhere_goes_out_with_all_that_is_said_of_it(far: 
 def test_a_run_of_no_program_or_without_an_outcome_is_no_event(program: str, outcome: str, path: str) -> None:
     with pytest.raises(InvalidError, match=path):
         program_status(program, "r-1", outcome)
+
+
+@pytest.mark.parametrize("number", [-1, 2**63, 2**64])
+def test_numbers_that_no_event_can_have_are_refused_where_it_is_made(number: int) -> None:
+    with pytest.raises(InvalidError, match=r"\$\.bytes: must be at (least 0|most 9223372036854775807) but is"):
+        stream_size("clicks", number)
+    for name in ("bytes", "rows"):
+        with pytest.raises(InvalidError, match=rf"\$\.partitions\[1\]\.{name}: must be at"):
+            partitions_added("flights", ["day=1", Partition("day=2", {}, **{name: number})])
 
 
 def test_a_far_end_that_stumbles_is_tried_again_with_the_same_ids(far: FarEnd) -> None:
