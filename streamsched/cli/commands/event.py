@@ -178,7 +178,7 @@ def _full_name(name: str) -> str:
 
 
 def _emit(kind: str, data: dict[str, Any], *, event_id: str, output: Format, url: str) -> None:
-    import orjson
+    import json  # numbers of any size: the server says which are too large
 
     from streamsched.emit.trace import this_context
 
@@ -186,7 +186,7 @@ def _emit(kind: str, data: dict[str, Any], *, event_id: str, output: Format, url
     context = this_context()
     traced = {} if context is None else {"traceparent": context}
     event = {"id": event_id or uuid4().hex, "source": source, "type": kind, **traced, "data": data}
-    _print_result(_post(orjson.dumps(event), "application/json", url), output)
+    _print_result(_post(json.dumps(event).encode(), "application/json", url), output)
 
 
 def _post(content: bytes, content_type: str, url: str) -> dict[str, Any]:
