@@ -27,7 +27,7 @@ from streamsched.domain.programs.inherited_environment import DEFAULT, parse_nam
 from streamsched.domain.programs.program_users import ProgramUsers
 from streamsched.domain.programs.secret import Secret
 from streamsched.domain.programs.secret_rules import SecretRule, parse_rules
-from streamsched.parts import added
+from streamsched.parts import additions
 from streamsched.setting_values import (
     LOOPBACK,
     SettingGroup,
@@ -358,7 +358,7 @@ class MailVariables(SettingGroup):
 
 def _dialects() -> Mapping[str, type[SettingGroup]]:
     """The settings of dialects, by their names."""
-    return {part.name: settings for part, settings in added("settings")}
+    return {part.name: settings for part, settings in additions("settings")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -428,7 +428,7 @@ class Settings:
         groups = {name: kinds[name](**group) for name, group in values.items()}
         return cls(texts=texts, dialects=dialects, **own, **groups)
 
-    def of(self, kind: type[_Group]) -> _Group:
+    def group(self, kind: type[_Group]) -> _Group:
         """The settings of a dialect."""
         return cast("_Group", self.dialects[kind])
 

@@ -81,7 +81,7 @@ def parts() -> Sequence[Part]:
     return sorted(found, key=lambda each: (each.rank, each.name))
 
 
-def added(kind: str) -> Iterator[tuple[Part, Any]]:
+def additions(kind: str) -> Iterator[tuple[Part, Any]]:
     """What the dialects add of a kind, an attribute of `Part` that is one place; those that add none are left out."""
     for part in parts():
         if place := getattr(part, kind):

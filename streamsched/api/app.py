@@ -45,7 +45,7 @@ from streamsched.api.routes.needs import bundles, grants, profiles
 from streamsched.api.routes.tasks import lanes, partitions, queues, tasks
 from streamsched.api.routes.webhooks import decisions, webhooks
 from streamsched.api.routing.table import NamedRoute, RouteTable
-from streamsched.parts import added
+from streamsched.parts import additions
 
 
 def make_routes() -> RouteTable:
@@ -86,7 +86,7 @@ def make_routes() -> RouteTable:
         health,
     )
     own = chain.from_iterable(module.routes for module in modules)
-    foreign = chain.from_iterable(routes for _, routes in added("routes"))
+    foreign = chain.from_iterable(routes for _, routes in additions("routes"))
     return RouteTable(chain(own, foreign), door=authorise)
 
 

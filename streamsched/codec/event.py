@@ -18,7 +18,7 @@ from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.json.scalar import elements, loads, mapping, name, parse
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event, Ticked
-from streamsched.parts import added
+from streamsched.parts import additions
 
 
 def encode(event: Event) -> bytes:
@@ -77,7 +77,7 @@ def find_identity(raw: bytes) -> tuple[str, str] | None:
 
 @cache
 def _forms() -> Sequence[EventForm]:
-    return [form for _, form in added("events")]
+    return [form for _, form in additions("events")]
 
 
 def _accept(value: object, path: str, fallback_id: str, fallback_time: datetime) -> Event:

@@ -39,7 +39,7 @@ from streamsched.catalog.replaying import ScheduleReplay
 from streamsched.graph.submission import GraphDesk
 from streamsched.launcher import plugins
 from streamsched.log.topics import topic_specs
-from streamsched.parts import added
+from streamsched.parts import additions
 from streamsched.ports.clock import SystemClock
 from streamsched.roles.access import open_authentication
 from streamsched.roles.services import Services
@@ -179,7 +179,7 @@ def api_services(services: Services) -> ApiServices:
             references=ReferenceChecks(grants, clock),
             grants=grants,
         ),
-        dialects={part.name: make(pool, clock) for part, make in added("service")},
+        dialects={part.name: make(pool, clock) for part, make in additions("service")},
     )
 
 

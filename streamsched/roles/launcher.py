@@ -50,7 +50,7 @@ from streamsched.launcher.retention import ArchiveLoop
 from streamsched.launcher.run_monitor import RunMonitor, RunTimeouts
 from streamsched.log.maintenance import LogMaintenance
 from streamsched.membership.singleton_role import SingletonRole
-from streamsched.parts import Part, added
+from streamsched.parts import Part, additions
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import Clock
 from streamsched.ports.leases import LeaseHolder
@@ -345,7 +345,7 @@ def make_task_delivery(
     workers.on_room = loop.wake
     mover = LaneMover(partitions, leads=lambda: 0 in ownership.starting)
     moving = partial(supervise, {"task_partitions": mover.run}, metrics=metrics or Metrics())
-    added_connections: Iterator[tuple[Part, PartConnections]] = added("connections")
+    added_connections: Iterator[tuple[Part, PartConnections]] = additions("connections")
     connections = [each for _, make in added_connections for each in make(settings, pool, clock, workers)]
     return TaskDelivery(loop, workers, [*connections, moving])
 
@@ -359,7 +359,7 @@ def task_intakes(services: Services) -> Mapping[str, Work]:
     """
     pool, pages = services.pool, services.settings.api.pages_url
     feeding = WebhookFeeding(PostgresWorkHistory(pool), WebhookStore(pool), services.clock, pages=pages)
-    copying: Iterator[tuple[Part, PartIntakes]] = added("intakes")
+    copying: Iterator[tuple[Part, PartIntakes]] = additions("intakes")
     return {"webhooks": feeding.run, **{name: loop for _, make in copying for name, loop in make(services).items()}}
 
 

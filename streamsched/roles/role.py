@@ -11,7 +11,7 @@ import structlog
 
 from streamsched.api.serving import HttpServer, bind, url_of
 from streamsched.config import Settings
-from streamsched.parts import Part, added
+from streamsched.parts import Part, additions
 from streamsched.ports.clock import Clock
 from streamsched.process.health import ProcessHealth
 from streamsched.process.memory import freeze_objects
@@ -68,7 +68,7 @@ async def serve(
         elif ready is not None:
             ready()
         if role is Role.ALL:
-            added_loops: Iterator[tuple[Part, PartLoops]] = added("loops")
+            added_loops: Iterator[tuple[Part, PartLoops]] = additions("loops")
             for _, make in added_loops:
                 loops |= make(settings, services.pool, services.clock)
         loops |= clock_loops(services, role)

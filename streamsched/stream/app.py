@@ -93,9 +93,9 @@ class ShardApp:
 
     def refuse(self, chunk: Chunk, poison: PoisonRecord) -> None:
         """Sets the only record of a chunk apart instead of processing it, as part of the turn. The first attempt parks
-        a schedule's signal with its schedule, and a barrier lets signals be judged one by one; any other record, or one
-        that cannot be parked, becomes a dead letter;
-        the last attempt is a dead letter without the record's bytes, for a topic that does not accept their size.
+        a schedule's signal with its schedule, and lets what a barrier releases be judged one by one; any other record,
+        or one that cannot be parked, becomes a dead letter; the last attempt is a dead letter without the record's
+        bytes, for a topic that does not accept their size.
         """
         (record,) = chunk.records
         key, refusals = record.key, poison.refusals
@@ -103,7 +103,7 @@ class ShardApp:
         if parks and not refusals:
             self.homes.schedules.refuse(chunk, record, poison.failure)
         elif key is not None and key.startswith(BARRIER_PREFIX) and not refusals:
-            self.homes.barriers.refuse(record, poison.failure)
+            self.homes.barriers.refuse(chunk, record, poison.failure)
         else:
             error, emit, partition = internal_error(poison.failure), self.turn.emit, self.spec.unkeyed_partition
             dead_letter(emit, partition, chunk, record, error, collector=self.collector, bare=refusals > parks)

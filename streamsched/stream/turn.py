@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 
+from streamsched.codec.json.scalar import loads
 from streamsched.domain.errors import DecodeError
 from streamsched.log.topics import PUBLIC, SIGNALS
 from streamsched.ports.broker import Broker, Outgoing, TopicPartition
@@ -46,12 +47,33 @@ async def sources(broker: Broker, shard: int) -> Sequence[TopicPartition]:
     return [TopicPartition(SIGNALS, shard), *public]
 
 
-def encode_positions(positions: Mapping[TopicPartition, int]) -> bytes:
-    """Positions as JSON: `{topic: {partition: position}}`."""
+def positions_to_json(positions: Mapping[TopicPartition, int]) -> Mapping[str, Mapping[str, int]]:
+    """`{topic: {partition: position}}`."""
     by_topic: MutableMapping[str, dict[str, int]] = {}
     for (topic, partition), position in sorted(positions.items()):
         by_topic.setdefault(topic, {})[str(partition)] = position
-    return orjson.dumps(by_topic)
+    return by_topic
+
+
+def positions_from_json(found: Any) -> Positions:
+    """What `positions_to_json` made.
+
+    Raises:
+        DecodeError: the value is not that.
+    """
+    try:
+        return {
+            TopicPartition(topic, int(partition)): int(position)
+            for topic, partitions in found.items()
+            for partition, position in partitions.items()
+        }
+    except (ValueError, AttributeError, TypeError) as exc:
+        raise DecodeError("$", f"not the positions of a shard: {str(found)[:80]!r}") from exc
+
+
+def encode_positions(positions: Mapping[TopicPartition, int]) -> bytes:
+    """Positions as JSON (`positions_to_json`)."""
+    return orjson.dumps(positions_to_json(positions))
 
 
 def decode_positions(raw: bytes) -> Positions:
@@ -60,12 +82,4 @@ def decode_positions(raw: bytes) -> Positions:
     Raises:
         DecodeError: the bytes are not such a document.
     """
-    try:
-        by_topic = orjson.loads(raw)
-        return {
-            TopicPartition(topic, int(partition)): int(position)
-            for topic, partitions in by_topic.items()
-            for partition, position in partitions.items()
-        }
-    except (ValueError, AttributeError, TypeError) as exc:
-        raise DecodeError("$", f"not the positions of a shard: {raw[:80]!r}") from exc
+    return positions_from_json(loads(raw))

@@ -26,7 +26,7 @@ from streamsched.api.routes import (
 )
 from streamsched.api.routes.limits import clusters, groups, pools
 from streamsched.api.routes.tasks import lanes, queues, tasks
-from streamsched.parts import added
+from streamsched.parts import additions
 from tests.hostile.case import Made, Site
 from tests.hostile.event_cases import BYTES
 from tests.hostile.extremes import DURATIONS, EVERYTHING, INSTANTS, NUMBERS, TEXTS, Raw, written
@@ -54,7 +54,7 @@ def routes() -> tuple[tuple[str, str], ...]:
     of_catalog, of_limits = (apps, changes, programs, preferences, schedules, ticks), (groups, pools, clusters)
     of_work = jobs, runs, submissions, backfills, graphs, lanes, queues, tasks
     modules = (events, verdicts, *of_catalog, *of_work, *of_limits, health)
-    all_routes = (*(module.routes for module in modules), *(found for _, found in added("routes")))
+    all_routes = (*(module.routes for module in modules), *(found for _, found in additions("routes")))
     found = [route for some in all_routes for route in some]
     return tuple((route.method, route.pattern) for route in found if not route.path.startswith("/health"))
 

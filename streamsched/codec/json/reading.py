@@ -204,7 +204,7 @@ class Fields:
 
     def text(self, name: str) -> str:
         """A text that is not empty. DecodeError: it is missing, or not one."""
-        return self._checked(name, read_text)
+        return self._read_value(name, read_text)
 
     def optional_text(self, name: str) -> str | None:
         """As `text`; None when the field is absent."""
@@ -212,7 +212,7 @@ class Fields:
 
     def integer(self, name: str, *, minimum: int | None = None) -> int:
         """A whole number, at least `minimum`. DecodeError: it is missing, or not one."""
-        value = self._checked(name, read_integer)
+        value = self._read_value(name, read_integer)
         if minimum is not None and value < minimum:
             self.fail(name, f"must be at least {minimum} but is {value}")
         return value
@@ -223,7 +223,7 @@ class Fields:
 
     def boolean(self, name: str) -> bool:
         """True or false. DecodeError: it is missing, or neither."""
-        return self._checked(name, read_boolean)
+        return self._read_value(name, read_boolean)
 
     def optional_boolean(self, name: str) -> bool | None:
         """As `boolean`; None when the field is absent."""
@@ -247,7 +247,7 @@ class Fields:
 
     def list(self, name: str) -> list[tuple[Json, str]]:
         """The elements with their paths, in order."""
-        value = self._checked(name, read_list)
+        value = self._read_value(name, read_list)
         return [(element, member_path(self.path_of(name), index)) for index, element in enumerate(value)]
 
     def optional_list(self, name: str) -> list[tuple[Json, str]]:
@@ -279,7 +279,7 @@ class Fields:
 
     def choice(self, name: str, options: type[_E]) -> _E:
         """A member of an enum, case-insensitive."""
-        return self._checked(name, lambda value, path: read_choice(value, path, options))
+        return self._read_value(name, lambda value, path: read_choice(value, path, options))
 
     def optional_choice(self, name: str, options: type[_E]) -> _E | None:
         """As `choice`; None when the field is absent."""
@@ -297,7 +297,7 @@ class Fields:
         """Refuses fields that were not read."""
         refuse_unknown(self._object, self._read, self.path)
 
-    def _checked(self, name: str, read: Callable[[Json, str], _T]) -> _T:
+    def _read_value(self, name: str, read: Callable[[Json, str], _T]) -> _T:
         """What `read` makes of a value that is there; the path is made for an error only."""
         value = self.required_value(name)
         try:

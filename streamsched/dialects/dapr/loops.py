@@ -48,7 +48,7 @@ def dapr_loops(settings: Settings, pool: Pool, clock: Clock) -> Mapping[str, Loo
     Raises:
         ConfigurationError: a setting is invalid, a port is in use, or gRPC is not installed.
     """
-    dapr = settings.of(DaprSettings)
+    dapr = settings.group(DaprSettings)
     if not dapr.app_id:
         return {}
     from streamsched.dialects.dapr.grpc_server import DaprGrpcServer  # noqa: PLC0415 - it comes with an extra
@@ -83,7 +83,7 @@ def connections(
     Raises:
         ConfigurationError: the port of that is in use.
     """
-    instances, address = AppInstances(pool), settings.of(DaprSettings).scheduler
+    instances, address = AppInstances(pool), settings.group(DaprSettings).scheduler
     delivery = DaprDelivery(instances, workers).run
     if not address:
         return [delivery]
@@ -99,7 +99,7 @@ def run_dapr(environ: Mapping[str, str], **options: object) -> None:
         ConfigurationError: a setting is missing or invalid, a port is in use, or gRPC is not installed.
     """
     settings = Settings.from_env(environ, **options)
-    if not settings.of(DaprSettings).app_id:
+    if not settings.group(DaprSettings).app_id:
         raise ConfigurationError("STREAMSCHED_DAPR_APP_ID is not set: the id of the app that is served (--app-id)")
     configure_logs(level=settings.log.level, style=settings.log.format)
     run_until_signal(_serve(settings))
@@ -107,7 +107,7 @@ def run_dapr(environ: Mapping[str, str], **options: object) -> None:
 
 async def _serve(settings: Settings) -> None:
     async with open_database(settings) as pool:
-        clock = await open_clock(pool, f"dapr endpoint of {settings.of(DaprSettings).app_id}")
+        clock = await open_clock(pool, f"dapr endpoint of {settings.group(DaprSettings).app_id}")
         freeze_objects()
         await supervise({**dapr_loops(settings, pool, clock), "clock": clock.run}, metrics=Metrics())
 

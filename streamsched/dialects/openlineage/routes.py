@@ -75,7 +75,7 @@ async def accept(
         raise
     if run is None:
         return rendered({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
-    known = services.settings.of(LineageSettings).datasets
+    known = services.settings.group(LineageSettings).datasets
     found, denied = _permitted(caller, facts(run, namespace=namespace, known=known))
     await services.intake.admit((event.fact for event in _of(found, without=())), body=len(body))
     found, contradicted = await _first_end(ends, services.clock.now(), found)

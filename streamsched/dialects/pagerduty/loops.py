@@ -25,7 +25,7 @@ def task_intakes(services: Services) -> Mapping[str, Work]:
         ConfigurationError: a topic is one of the installation.
     """
     settings, pool = services.settings, services.pool
-    tasks = settings.of(PagerdutySettings)
+    tasks = settings.group(PagerdutySettings)
     own = {spec.name for spec in topic_specs(settings.shards, settings.keep.log)}
     for topic in tasks.topics:
         if topic in own and not tasks.log_url:

@@ -135,10 +135,10 @@ def _in_trace(folded: Folded, traceparent: str | None, at: datetime) -> Folded:
 
 def _add_remark(folded: Folded) -> Folded:
     """The verdict on statistics says that their commit came before."""
-    if folded.verdict is None or not folded.verdict.leaves:
+    verdict = folded.verdict
+    if verdict is None or not verdict.leaves:
         return folded
-    why = "; ".join(filter(None, ("the bytes and rows of a commit that came before", folded.verdict.why)))
-    return folded._replace(verdict=replace(folded.verdict, why=why))
+    return folded._replace(verdict=verdict.with_remarks("the bytes and rows of a commit that came before", verdict.why))
 
 
 def _fold_timeless(state: TriggerState, event: Event, slots: tuple[LeafSlot, ...], at: datetime) -> Folded:

@@ -64,7 +64,7 @@ class Round(NamedTuple):
     lapsed: bool = False
     singly: bool = False
 
-    def after(self, barrier: Barrier) -> Round:
+    def advance(self, barrier: Barrier) -> Round:
         """The round after one more record of it; the same object if the record is not of it, or changes nothing."""
         if barrier.round != self.barrier.round or not self.missing:
             return self

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 
 class Verdict(StrEnum):
@@ -53,6 +53,10 @@ class JudgedEvent:
     leaves: tuple[str, ...] = ()
     cells: tuple[str, ...] = ()
     why: str = ""
+
+    def with_remarks(self, *remarks: str) -> Self:
+        """The same verdict, for which these are said; empty ones are left out."""
+        return replace(self, why="; ".join(filter(None, remarks)))
 
     @property
     def is_kept(self) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import MutableMapping, Set
 from typing import Final
 
-from streamsched.domain.fold.plan import Plan
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Put, Signal, Woken, arrival_time
 from streamsched.log.topics import SIGNALS
@@ -33,8 +32,6 @@ class ArrivalOrder:
         self._shards = shards
         self._schedules = schedules
         self._waiting = UnorderedSignals(triggers)
-        #: By the key of a schedule with signals that wait: the shards of its event keys, as long as it has this plan.
-        self._homes: dict[bytes, tuple[Plan, frozenset[int]]] = {}
 
     @property
     def waits(self) -> bool:
@@ -48,8 +45,7 @@ class ArrivalOrder:
 
     def process(self, key: bytes, chunk: Chunk, record: Record) -> None:
         """Has one signal of the chunk judged, or lets it wait; `key`: that of the record."""
-        schedules = self._schedules
-        signal = schedules.decode(key, chunk, record)
+        signal = self._schedules.decode(key, chunk, record)
         if signal is None:
             return
         waiting = self._waiting.places()
@@ -58,7 +54,7 @@ class ArrivalOrder:
             if len(waiting[key]) > MOST_UNORDERED:
                 self._judge_first(key)
             return
-        schedules.judge(key, signal, chunk, record)
+        self._schedules.judge(key, signal, chunk, record)
 
     def homes_to_ask(self) -> frozenset[int] | None:
         """The shards through which events can come that belong before the signals that wait; None: none waits."""
@@ -103,16 +99,11 @@ class ArrivalOrder:
     def _homes_of(self, key: bytes) -> frozenset[int]:
         """The shards through which events come to a schedule."""
         state = self._schedules.state(key)
-        if state is None:
-            return frozenset()
-        known = self._homes.get(key)
-        if known is None or known[0] is not state.plan:
-            homes = frozenset(home(each, self._shards) for each in state.plan.by_key)
-            known = self._homes[key] = (state.plan, homes)
-        return known[1]
+        return frozenset() if state is None else frozenset(home(each, self._shards) for each in state.plan.by_key)
 
     def _judge_first(self, key: bytes) -> None:
-        for record in self._waiting.due(key, self._waiting.newest_ms, 1):
+        oldest_ms = self._waiting.places()[key][0].time.logged_ms
+        for record in self._waiting.due(key, oldest_ms, 1):
             self._judge_record(key, record, _TOO_MANY)
             self._waiting.remove(key, 1)
 

@@ -12,13 +12,14 @@ from typing import Final
 import structlog
 
 from streamsched.codec.records import barrier as barrier_codec
-from streamsched.codec.records.barrier import BarrierState, Passing
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.signals.barrier import Barrier, Round, Stage, begin_round
 from streamsched.log.topics import BARRIERS_KEY, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Chunk, Outgoing, Record, TopicPartition
+from streamsched.stream import barrier_state
 from streamsched.stream.agents.arrival_order import ArrivalOrder
-from streamsched.stream.agents.emission import Emit, dead_letter
+from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
+from streamsched.stream.barrier_state import BarrierState, Passing
 
 log = structlog.get_logger()
 
@@ -43,9 +44,10 @@ class Barriers:
         self._patience_s = patience_s
         self._number = 0
         self._round: Round | None = None
-        self._passing: list[Passing] = []
-        #: Barriers of this turn, whose ends are not known yet.
-        self._asked: list[Barrier] = []
+        #: By asker: it waits for its latest barrier only.
+        self._passing: dict[int, Passing] = {}
+        #: Those of this turn, whose ends are not known yet.
+        self._asked: dict[int, Barrier] = {}
         self._changed = False
         #: The round for which it waits, 0 for the next one, and until when by its own clock.
         self._waiting: tuple[int, float] | None = None
@@ -56,8 +58,8 @@ class Barriers:
         Raises:
             DecodeError: it is of an unknown version.
         """
-        self._number, self._round, passing = barrier_codec.decode_state(raw, shards=self._shards)
-        self._passing = list(passing)
+        self._number, self._round, passing = barrier_state.decode(raw, shards=self._shards)
+        self._passing = {each.barrier.asker: each for each in passing}
 
     def process(self, chunk: Chunk, record: Record) -> None:
         """Processes one barrier of the chunk. One that cannot be read becomes a dead letter."""
@@ -68,27 +70,26 @@ class Barriers:
             return
         match barrier.stage:
             case Stage.ASKED:
-                self._asked.append(barrier)
+                self._asked[barrier.asker] = barrier
             case Stage.PASSED:
-                self._send(barrier.asker, barrier._replace(stage=Stage.ANSWERED))
+                self._send(barrier._replace(stage=Stage.ANSWERED), barrier.asker)
             case Stage.ANSWERED | Stage.LAPSED | Stage.CONTINUED:
                 self._advance(barrier)
 
-    def refuse(self, record: Record, failure: BaseException) -> None:
-        """A barrier of the round in flight that fails every turn, and is the only record of this one: whatever comes of
-        the signals that it lets be judged cannot be committed. They are judged one by one then, and the one that fails
-        is parked with its schedule.
+    def refuse(self, chunk: Chunk, record: Record, failure: BaseException) -> None:
+        """A barrier that fails every turn, and is the only record of this one. When it is the one that lets signals of
+        the round in flight be judged, what comes of them cannot be committed: they are judged one by one then, and the
+        one that fails is parked with its schedule. Any other becomes a dead letter.
         """
-        now = self._round
-        if now is None:
+        now, found = self._round, barrier_codec.decode(record.value or b"", shards=self._shards)
+        if now is None or not self._is_of_round(found) or (after := now.advance(found)).missing:
+            dead_letter(self._emit, self._dead_letters, chunk, record, internal_error(failure), collector=None)
             return
         barrier = now.barrier
         if now.singly:
             self._order.refuse_first(frozenset(barrier.homes), barrier.frontier_ms, failure)
-        read = barrier_codec.decode(record.value or b"", shards=self._shards)
-        self._round, self._changed = now.after(read)._replace(singly=True), True
-        if not self._round.missing:
-            self._send(self._shard, barrier._replace(stage=Stage.CONTINUED))
+        self._round, self._changed = after._replace(singly=True), True
+        self._send(barrier._replace(stage=Stage.CONTINUED), self._shard)
 
     @property
     def needs_ends(self) -> bool:
@@ -97,8 +98,7 @@ class Barriers:
 
     def set_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """Where the shard's public partitions end, read after the barriers came."""
-        for barrier in self._asked:
-            self._passing.append(Passing(barrier, {(at.topic, at.partition): end for at, end in ends.items()}))
+        self._passing |= {asker: Passing(barrier, dict(ends)) for asker, barrier in self._asked.items()}
         self._asked.clear()
         self._changed = True
 
@@ -113,13 +113,12 @@ class Barriers:
             self._round = begin_round(self._number, self._shard, homes, self._order.newest_ms, shards=self._shards)
             self._changed = True
             if homes:
-                for shard in range(self._shards):
-                    self._send(shard, self._round.barrier)
+                self._send(self._round.barrier, *range(self._shards))
             else:
                 self._judge(self._round)
         if self._changed:
-            state = BarrierState(self._number, self._round, tuple(self._passing))
-            self._emit(TRIGGERS_CHANGELOG, self._shard, BARRIERS_KEY, barrier_codec.encode_state(state))
+            state = BarrierState(self._number, self._round, tuple(self._passing.values()))
+            self._emit(TRIGGERS_CHANGELOG, self._shard, BARRIERS_KEY, barrier_state.encode(state))
             self._changed = False
 
     def lapse(self, now_s: float) -> Outgoing | None:
@@ -143,35 +142,38 @@ class Barriers:
         return Outgoing(SIGNALS, self._shard, *barrier_codec.encode(barrier))
 
     def _pass_on(self, positions: Mapping[TopicPartition, int]) -> None:
-        left: list[Passing] = []
-        for each in self._passing:
-            if any(positions.get(TopicPartition(*at), end) < end for at, end in each.ends.items()):
-                left.append(each)
-                continue
-            for shard in each.barrier.homes:
-                self._send(shard, each.barrier._replace(stage=Stage.PASSED))
-        if len(left) < len(self._passing):
-            self._passing, self._changed = left, True
+        for asker, (barrier, ends) in list(self._passing.items()):
+            if all(positions.get(at, end) >= end for at, end in ends.items()):
+                self._send(barrier._replace(stage=Stage.PASSED), *barrier.homes)
+                del self._passing[asker]
+                self._changed = True
 
     def _advance(self, barrier: Barrier) -> None:
         """One more record of the round in flight; of any other it is nothing."""
         before = self._round
-        if before is None or barrier.round != before.barrier.round:
+        if before is None or not self._is_of_round(barrier):
             return
-        after = before.after(barrier)
+        after = before.advance(barrier)
         if after is not before:
             self._round, self._changed = after, True
         if not after.missing and (after is not before or barrier.stage is Stage.CONTINUED):
             self._judge(after)
+
+    def _is_of_round(self, barrier: Barrier) -> bool:
+        """Whether it came back to its asker, this shard, in the round in flight."""
+        now, came_back = self._round, barrier.stage not in (Stage.ASKED, Stage.PASSED)
+        return now is not None and came_back and (barrier.asker, barrier.round) == (self._shard, now.barrier.round)
 
     def _judge(self, now: Round) -> None:
         """Judges what the round allows, in this turn or in more."""
         barrier = now.barrier
         remark, most = ORDER_UNKNOWN if now.lapsed else "", 1 if now.singly else JUDGED
         if self._order.judge(frozenset(barrier.homes), barrier.frontier_ms, most, remark):
-            self._send(self._shard, barrier._replace(stage=Stage.CONTINUED))
+            self._send(barrier._replace(stage=Stage.CONTINUED), self._shard)
         else:
             self._round, self._changed = None, True
 
-    def _send(self, shard: int, barrier: Barrier) -> None:
-        self._emit(SIGNALS, shard, *barrier_codec.encode(barrier))
+    def _send(self, barrier: Barrier, *shards: int) -> None:
+        key, value = barrier_codec.encode(barrier)
+        for shard in shards:
+            self._emit(SIGNALS, shard, key, value)

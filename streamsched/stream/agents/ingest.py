@@ -91,7 +91,7 @@ class Ingest:
                     if signal.event.time <= in_time:
                         signal = signal._replace(delay=_delay(arrived, signal.event.time))
                         raw = signal_codec.add_delay(raw, signal.delay)
-                    raw = prefix + raw[1:]
+                    raw = signal_codec.add_logged(raw, prefix)
                     remember(raw, signal)
                 else:
                     key, raw = self._signal(chunk, record, arrived, logged_ms)

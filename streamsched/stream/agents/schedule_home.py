@@ -122,7 +122,7 @@ class ScheduleHome:
             self._while_halted(key, signal, chunk, record)
             return
         if record.time_ms != self._stamp:  # the records of one append have the same time
-            self._stamp, self._at = record.time_ms, _at(record)
+            self._stamp, self._at = record.time_ms, record.at
         try:
             refused = self._fold(key, signal, self._at, remark)
             if refused is not None:
@@ -179,7 +179,8 @@ class ScheduleHome:
         for topic, name, value in records:
             self._emit(topic, home(key, self._unkeyed_partitions), name, value)
         if self._collector is not None and isinstance(signal, Occurred) and folded.verdict is not None:
-            self._collector.judged(key, before, _with_remark(folded.verdict, remark), signal)
+            verdict = folded.verdict.with_remarks(folded.verdict.why, remark) if remark else folded.verdict
+            self._collector.judged(key, before, verdict, signal)
         if correlates:
             self._count_losses(key, signal, before, folded)
         after = folded.state
@@ -241,7 +242,7 @@ class ScheduleHome:
         self._park(key, signal, record)
 
     def _halted(self, failure: BaseException, signal: str, record: Record, generation: int) -> Halt:
-        return begin_halt(failure, signal, at=_at(record), generation=generation, release=self._release)
+        return begin_halt(failure, signal, at=record.at, generation=generation, release=self._release)
 
     def _while_halted(self, key: bytes, signal: Signal, chunk: Chunk, record: Record) -> None:
         halt = self._halts.open()[key]
@@ -254,10 +255,10 @@ class ScheduleHome:
             case Drop(generation=generation):
                 if generation >= halt.generation:
                     self._drop_parked(key)
-                    self._fold_from_empty(key, signal, _at(record))
+                    self._fold_from_empty(key, signal, record.at)
             case _:
                 if halt.release != self._release and self._replay(key):  # this release may be able to fold it
-                    failure = self._try_fold(key, signal, _at(record))
+                    failure = self._try_fold(key, signal, record.at)
                     if failure is not None:
                         self._halt(key, signal, chunk, record, failure)
                 elif halt.parked < MOST_PARKED:
@@ -281,7 +282,7 @@ class ScheduleHome:
         self._halts.put(key, replace(self._halts.open()[key], release=self._release))
         for record in list(self._halts.parked(key, REPLAYED)):
             halt = self._halts.open()[key]
-            at = _at(record) if halt.judged_from is None else max(_at(record), halt.judged_from)
+            at = record.at if halt.judged_from is None else max(record.at, halt.judged_from)
             try:
                 signal = self._decoder.decode(key, record.value)
             except InvalidError as error:  # written by another release
@@ -307,7 +308,7 @@ class ScheduleHome:
         """Applies a new definition to a halted schedule. One that keeps state folds the parked signals; any other drops
         them.
         """
-        at = _at(record)
+        at = record.at
         if put.keep:
             failure = self._try_fold(key, put, at)
             if failure is not None:
@@ -357,17 +358,9 @@ class ScheduleHome:
                 assert_never(effect)
 
 
-def _with_remark(judged: JudgedEvent, remark: str) -> JudgedEvent:
-    return replace(judged, why="; ".join(filter(None, (judged.why, remark)))) if remark else judged
-
-
 def _replaced(before: Halt, after: Halt, *, attempts: int) -> Halt:
     """`after` with the parked signals of `before`."""
     return replace(after, first=before.first, parked=before.parked, attempts=attempts, judged_from=before.judged_from)
-
-
-def _at(record: Record) -> datetime:
-    return record.at
 
 
 def _name(key: bytes) -> str:

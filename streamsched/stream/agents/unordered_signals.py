@@ -1,8 +1,8 @@
 """The signals that wait at a schedule's home for their order, in rows of the `triggers` table.
 
-| key                        | value                                                                          |
-|----------------------------|--------------------------------------------------------------------------------|
-| `schedule:<ref>␟␟unordered.<n>` | its arrival time (ms, µs), its offset in `signals`, the bytes of the signal    |
+| key                             | value                                                                     |
+|---------------------------------|---------------------------------------------------------------------------|
+| `schedule:<ref>␟␟unordered.<n>` | its arrival time (ms, µs), its offset in `signals`, the bytes of the signal |
 
 So they are committed with the turn, recovered with the table, and moved with the schedule when the installation is
 resharded.

@@ -247,7 +247,7 @@ def test_the_setting_names_datasets_of_locations() -> None:
 
     found = (
         settings("s3://lake/flights=air.flights, /data/logs/ = logs,hive://h:9083/db.t=db.t")
-        .of(LineageSettings)
+        .group(LineageSettings)
         .datasets
     )
     assert {key: str(value) for key, value in found.items()} == {

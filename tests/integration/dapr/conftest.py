@@ -46,7 +46,7 @@ class DaprInstallation:
         running = asyncio.create_task(supervise(dapr_loops(chosen, self.pool, SystemClock()), metrics=Metrics()))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(cancel, running, retry_s=CLOSING_S)
-            url = f"http://127.0.0.1:{chosen.of(DaprSettings).http_port}"
+            url = f"http://127.0.0.1:{chosen.group(DaprSettings).http_port}"
             client = await stack.enter_async_context(httpx.AsyncClient(base_url=url))
             for _ in range(200):
                 try:

@@ -80,7 +80,7 @@ async def stub(installation: DaprInstallation) -> AsyncIterator[Any]:
     """The calls of an app, as the SDK's client has them."""
     async with (
         installation.endpoint(),
-        grpc.aio.insecure_channel(f"127.0.0.1:{installation.settings.of(DaprSettings).grpc_port}") as channel,
+        grpc.aio.insecure_channel(f"127.0.0.1:{installation.settings.group(DaprSettings).grpc_port}") as channel,
     ):
         yield dapr_pb2_grpc.DaprStub(channel)
 
@@ -139,7 +139,7 @@ async def test_a_name_of_any_length_is_answered(stub: Any) -> None:
 
 
 async def test_a_message_is_parsed_only_for_who_has_the_token(installation: DaprInstallation) -> None:
-    address = f"127.0.0.1:{installation.settings.of(DaprSettings).grpc_port}"
+    address = f"127.0.0.1:{installation.settings.group(DaprSettings).grpc_port}"
     junk = b"\xff" * 100_000
     async with installation.endpoint(dapr_api_token="s3cret"), grpc.aio.insecure_channel(address) as channel:
         call = channel.unary_unary("/dapr.proto.runtime.v1.Dapr/ScheduleJob")

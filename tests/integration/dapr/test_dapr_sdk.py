@@ -26,8 +26,8 @@ def sdk(installation: DaprInstallation, monkeypatch: pytest.MonkeyPatch) -> Dapr
     from dapr.conf import settings
 
     chosen = {
-        "DAPR_HTTP_PORT": installation.settings.of(DaprSettings).http_port,
-        "DAPR_GRPC_PORT": installation.settings.of(DaprSettings).grpc_port,
+        "DAPR_HTTP_PORT": installation.settings.group(DaprSettings).http_port,
+        "DAPR_GRPC_PORT": installation.settings.group(DaprSettings).grpc_port,
         "DAPR_RUNTIME_HOST": "127.0.0.1",
         "DAPR_HEALTH_TIMEOUT": 20,
         "DAPR_API_TOKEN": "s3cret",
@@ -130,7 +130,7 @@ async def test_the_asynchronous_client_and_an_app_of_the_sdk(sdk: DaprInstallati
 async def test_lists_prefixes_and_tokens_by_raw_calls(sdk: DaprInstallation) -> None:
     async with (
         sdk.endpoint(dapr_api_token="s3cret"),
-        grpc.aio.insecure_channel(f"127.0.0.1:{sdk.settings.of(DaprSettings).grpc_port}") as channel,
+        grpc.aio.insecure_channel(f"127.0.0.1:{sdk.settings.group(DaprSettings).grpc_port}") as channel,
     ):
         stub = dapr_pb2_grpc.DaprStub(channel)
         token = (("dapr-api-token", "s3cret"),)

@@ -11,7 +11,6 @@ import pytest
 
 from streamsched.codec.records import barrier as codec
 from streamsched.codec.records import findings
-from streamsched.codec.records.barrier import BarrierState, Passing
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.fold.plan import build_plan
 from streamsched.domain.names import DatasetRef, EventName
@@ -32,11 +31,16 @@ from streamsched.domain.triggers.trigger import (
     Unless,
     Within,
 )
-from streamsched.log.topics import BARRIERS_KEY, PARTITIONS, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS
-from streamsched.ports.broker import Outgoing, Record
+from streamsched.log.topics import BARRIERS_KEY, DEAD_LETTER, PARTITIONS, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS
+from streamsched.ports.broker import Chunk, Outgoing, Record, TopicPartition
+from streamsched.stream import barrier_state
 from streamsched.stream.agents import arrival_order
+from streamsched.stream.agents.barriers import Barriers
 from streamsched.stream.agents.unordered_signals import UnorderedSignals
+from streamsched.stream.app import ShardSpec, make_app
+from streamsched.stream.barrier_state import BarrierState, Passing
 from streamsched.stream.shards.shard import Shard, ShardSettings
+from streamsched.stream.turn import Turn
 from streamsched.testing.clock import SettableClock
 from tests.support.shard_cluster import NOON, ShardCluster, event_ids, landed, schedule
 
@@ -271,16 +275,16 @@ def test_a_barrier_comes_back_equal() -> None:
 
 
 def test_what_a_shard_remembers_comes_back_equal() -> None:
-    ends = {(PARTITIONS, 0): 7, (SIGNALS, 1): 2**53}
+    ends = {TopicPartition(PARTITIONS, 0): 7, TopicPartition(SIGNALS, 1): 2**53}
     for now in (None, Round(ASKED, 4), Round(ASKED, 0, lapsed=True, singly=True)):
         state = BarrierState(7, now, (Passing(ASKED, ends), Passing(ASKED, {})))
-        assert codec.decode_state(codec.encode_state(state), shards=3) == state
+        assert barrier_state.decode(barrier_state.encode(state), shards=3) == state
 
 
 @pytest.mark.parametrize("raw", [b"{}", b'{"v":2,"number":1,"passing":[]}', b'{"v":1,"number":1,"passing":[{}]}'])
 def test_what_is_no_memory_of_barriers_is_refused(raw: bytes) -> None:
     with pytest.raises(DecodeError):
-        codec.decode_state(raw, shards=3)
+        barrier_state.decode(raw, shards=3)
 
 
 def test_a_barrier_of_a_shard_that_is_not_there_is_refused() -> None:
@@ -292,11 +296,50 @@ def test_a_round_is_over_when_every_shard_has_answered_through_every_home() -> N
     now = begin_round(7, 1, frozenset({2, 0}), ASKED.frontier_ms, shards=3)
     answer = ASKED._replace(stage=Stage.ANSWERED)
     for missing in range(5, -1, -1):
-        assert now.after(answer._replace(round=6)) is now
-        now = now.after(answer)
+        assert now.advance(answer._replace(round=6)) is now
+        now = now.advance(answer)
         assert now == Round(ASKED, missing)
-    assert now.after(answer) is now
-    assert now.after(ASKED._replace(stage=Stage.LAPSED)) is now
+    assert now.advance(answer) is now
+    assert now.advance(ASKED._replace(stage=Stage.LAPSED)) is now
+
+
+def barriers_of_shard(turn: Turn) -> Barriers:
+    """Those of shard 0 of three."""
+    spec = ShardSpec(number=0, shards=3, unkeyed_partitions=1, dedupe_horizon=HOUR)
+    return make_app(turn, spec).homes.barriers
+
+
+def barrier_record(barrier: Barrier) -> tuple[Chunk, Record]:
+    record = Record(0, *codec.encode(barrier), 7)
+    return Chunk(SIGNALS, 0, [record], 1), record
+
+
+def test_a_shard_that_lags_remembers_the_latest_barrier_of_each_asker() -> None:
+    """An asker begins a round after the last one has lapsed, and waits for no answer to that any more."""
+    turn, at = Turn(), TopicPartition(PARTITIONS, 0)
+    barriers = barriers_of_shard(turn)
+    for number in range(1, 1_001):
+        for asker in (1, 2):
+            barriers.process(*barrier_record(ASKED._replace(asker=asker, round=number)))
+        barriers.set_ends({at: number})
+        barriers.end_turn({at: 0})
+    assert max(len(each.value or b"") for each in turn.take() if each.key == BARRIERS_KEY) < 400
+
+    barriers.end_turn({at: 1_000})
+    passed = [codec.decode(each.value or b"", shards=3) for each in turn.take() if each.topic == SIGNALS]
+    assert [(each.stage, each.asker, each.round) for each in passed] == [
+        (Stage.PASSED, asker, 1_000) for asker in (1, 2) for _ in ASKED.homes
+    ]
+
+
+@pytest.mark.parametrize("stage", [Stage.ASKED, Stage.PASSED, Stage.ANSWERED])
+def test_a_barrier_that_fails_every_turn_and_is_of_no_round_is_a_dead_letter(stage: Stage) -> None:
+    turn = Turn()
+    barriers = barriers_of_shard(turn)
+
+    barriers.refuse(*barrier_record(ASKED._replace(stage=stage)), ZeroDivisionError("unexpected"))
+
+    assert [each.topic for each in turn.take()] == [DEAD_LETTER]
 
 
 def test_signals_are_due_by_time_and_those_of_one_time_as_they_came() -> None:
