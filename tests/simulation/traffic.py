@@ -140,7 +140,7 @@ class Traffic:
         if len(leaves) > 1:
             group = AllOf(leaves) if self._rng.random() < 0.6 else AnyOf(leaves)
         consumption = self._rng.choice(list(Consumption))
-        match self._rng.randrange(11):
+        match self._rng.randrange(9):
             case 0:
                 group, consumption = Quiet(group, timedelta(seconds=1), None), Consumption.CUMULATIVE
             case 1:
@@ -151,11 +151,10 @@ class Traffic:
                 silent = CustomEvent(EventName("default", f"e{self._rng.randrange(_PLACES)}"))
                 group = AllOf((Silence(silent, timedelta(seconds=1)), self._leaf()))
                 consumption = Consumption.CUMULATIVE
-            case 4:
-                group, consumption = Then(self._leaf(), self._leaf(), timedelta(seconds=2)), Consumption.CUMULATIVE
-            case 5:
-                wanted, veto = self._leaf(), self._leaf()
-                group, consumption = Unless(wanted, veto, timedelta(seconds=1)), Consumption.CUMULATIVE
+            case 4 | 5 if len(leaves) > 1:
+                group, consumption = Then(leaves[0], leaves[1], timedelta(seconds=2)), Consumption.CUMULATIVE
+            case 6 if len(leaves) > 1:
+                group, consumption = Unless(leaves[0], leaves[1], timedelta(seconds=1)), Consumption.CUMULATIVE
             case _:
                 pass
         return Schedule(ref, ProgramRef("default", "town", "p"), group, consumption=consumption, misfire=Misfire.ALL)
