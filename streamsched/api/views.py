@@ -1,24 +1,32 @@
-"""JSON of apps, programs and schedules. Names are dotted strings, times are UTC instants."""
+"""Answers about apps, programs and schedules, written from the records of the catalog."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
-from streamsched.codec.records import halt as halt_codec
-from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import program_to_json, schedule_to_json
+from streamsched.codec.schema.programs import KINDS as PROGRAM_KINDS
+from streamsched.codec.schema.schedules import WRITTEN
 from streamsched.codec.shape.about import About
+from streamsched.codec.shape.by_hand import ByHand, keep_json
 from streamsched.codec.shape.json_shape import JsonShape
-from streamsched.codec.shape.schemas import any_text, anything, nullable, ref
+from streamsched.codec.shape.schemas import any_text, anything, nullable, one_of, ref
 from streamsched.domain.history import HistoryEntry
+from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import Program
 from streamsched.launcher.whynot import WhyNot, WhyNotLine
-from streamsched.store.catalog.records import AppSummary, ScheduleStatus
+from streamsched.store.catalog.records import AppSummary
 from streamsched.store.catalog.versions import ScheduleVersion
-from streamsched.store.events.event_traces import VerdictTotal
+from streamsched.wire.schedules import DeployedSchedule, SuspendedSchedule
 
-#: Counts of `codec.views.explanation.losses`.
-_LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeployedProgram:
+    """A program with its id and default arguments."""
+
+    id: Annotated[ProgramRef, About(of="ref")]
+    definition: Annotated[Program, About(spread=True, shape=ByHand(keep_json, program_to_json, one_of(*PROGRAM_KINDS)))]
 
 
 APP_SUMMARY: Final = JsonShape(
@@ -52,56 +60,22 @@ HISTORY_ENTRY: Final = JsonShape(
 HISTORY: Final = HISTORY_ENTRY.whole_list("history", "History")
 VERSION: Final = JsonShape(ScheduleVersion, about={"definition": About(schema=ref("ChangedSchedule"))})
 VERSIONS: Final = VERSION.whole_list("versions", "ScheduleVersions")
-VERDICT_TOTAL: Final = JsonShape(
-    VerdictTotal,
-    about={
-        "verdict": About("used"),
-        "late": About(schema=nullable(any_text()), blank=True),
-        "total": About(7),
-    },
+_DEFINITION: Final = About(of="record.definition", spread=True, shape=ByHand(keep_json, schedule_to_json, WRITTEN))
+_SHOWN: Final = ("etag", "verdicts", "grants")
+SCHEDULE: Final = JsonShape(
+    DeployedSchedule,
+    "StoredSchedule",
+    outside=_SHOWN[:1],
+    sometimes=_SHOWN[1:],
+    about={"definition": _DEFINITION},
+    text="A schedule: its definition, its state and its progress.",
 )
+SUSPENDED: Final = JsonShape(
+    SuspendedSchedule, outside=_SHOWN, about={"definition": _DEFINITION}, text="A schedule of an app."
+)
+PROGRAM: Final = JsonShape(DeployedProgram, "StoredProgram", text="A program with its id and default arguments.")
 
 
 def program_view(program: Program) -> dict[str, Any]:
-    """A program: its definition and its id."""
-    return {"id": str(program.ref), **program_to_json(program)}
-
-
-def schedule_view(status: ScheduleStatus) -> dict[str, Any]:
-    """A schedule: its definition, its trigger as a sentence (`when`), its state and its progress."""
-    record = status.record
-    return {
-        "id": str(record.definition.ref),
-        **schedule_to_json(record.definition),
-        "when": str(record.definition.trigger),
-        "enabled": record.enabled,
-        "state": record.status,
-        "pause": None if record.pause is None else pause_codec.to_json(record.pause),
-        "generation": record.generation,
-        "createdAt": record.created_at,
-        "updatedAt": record.updated_at,
-        "nextTickAt": status.next_tick_at,
-        "waitingJobs": status.waiting_jobs,
-        "openKeys": status.open_keys,
-        "losses": losses_view(status),
-        "progress": status.progress,
-        "error": None if status.halt is None else {**halt_codec.to_json(status.halt), "why": status.halt.reason},
-        "removed": [
-            {"program": str(each.program), "at": each.at, "by": each.by, "text": str(each)} for each in status.removed
-        ],
-    }
-
-
-def losses_view(status: ScheduleStatus) -> dict[str, int | str] | None:
-    """Keys and events that the current generation did not keep; None when there are none."""
-    progress = status.progress or {}
-    lost, dropped, refused, keyless = (progress.get(name, 0) for name in _LOSSES)
-    if not lost and not refused and not keyless:
-        return None
-    return {
-        "expiredKeys": lost - dropped,
-        "droppedKeys": dropped,
-        "refusedEvents": refused,
-        "keylessEvents": keyless,
-        "keylessWhy": progress.get("keyless_why", ""),
-    }
+    """A program."""
+    return PROGRAM.answer_of(program, definition=program)

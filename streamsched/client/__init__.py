@@ -13,14 +13,11 @@ with an `Idempotency-Key`, which the client makes.
 
 from streamsched.client.asynchronous import AsyncClient
 from streamsched.client.blocking import Client
-from streamsched.client.models import (
-    AcceptedEvents,
-    Decision,
-    DeployedSchedule,
-)
+from streamsched.client.models import AcceptedEvents, Decision
 from streamsched.wire.backfills import Backfill
 from streamsched.wire.jobs import Job, JobReason, MadeJob
 from streamsched.wire.runs import Run
+from streamsched.wire.schedules import DeployedSchedule, SuspendedSchedule
 from streamsched.wire.webhook_state import WebhookState
 
 __all__ = [
@@ -34,5 +31,6 @@ __all__ = [
     "JobReason",
     "MadeJob",
     "Run",
+    "SuspendedSchedule",
     "WebhookState",
 ]

@@ -14,11 +14,7 @@ from streamsched.client.answers import PAUSES, Answer
 from streamsched.client.api_address import ApiAddress
 from streamsched.client.calls import ApiCall, Page
 from streamsched.client.following import PATH, SILENCE_S, Following
-from streamsched.client.models import (
-    AcceptedEvents,
-    Decision,
-    DeployedSchedule,
-)
+from streamsched.client.models import AcceptedEvents, Decision
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
@@ -26,6 +22,7 @@ from streamsched.wire.backfills import Backfill
 from streamsched.wire.jobs import Job, JobReason, MadeJob
 from streamsched.wire.quotas import UsedQuota
 from streamsched.wire.runs import Run
+from streamsched.wire.schedules import DeployedSchedule, SuspendedSchedule
 from streamsched.wire.webhook_state import WebhookState
 
 T = TypeVar("T")
@@ -105,7 +102,7 @@ class AsyncClient:
 
     async def pause(
         self, ref: str, *, mode: str | None = None, until: str | None = None, note: str | None = None, reason: str = ""
-    ) -> DeployedSchedule:
+    ) -> SuspendedSchedule:
         """Suspends a schedule. `mode`: `keep` (default), `drop`, `drain`, `backlog`. `until`: an instant or a duration.
 
         Raises:

@@ -9,10 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
-from streamsched.client.models import (
-    AcceptedEvents,
-    DeployedSchedule,
-)
+from streamsched.client.models import AcceptedEvents
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
@@ -21,6 +18,7 @@ from streamsched.wire.backfills import BACKFILL, Backfill
 from streamsched.wire.jobs import JOB, JOB_REASON, MADE, Job, JobReason, MadeJob
 from streamsched.wire.quotas import NAMESPACE_QUOTAS, QUOTA, UsedQuota
 from streamsched.wire.runs import RUN, Run
+from streamsched.wire.schedules import DEPLOYED, SUSPENDED, DeployedSchedule, SuspendedSchedule
 from streamsched.wire.webhook_state import CREATED, WebhookState
 
 T = TypeVar("T")
@@ -69,7 +67,7 @@ def schedules(
 ) -> ApiCall[Page[DeployedSchedule]]:
     """Schedules by id, in pages. `states`: those in one of them; none: all."""
     params = _params(namespace=namespace, app=app, state=list(states))
-    return _list_call("/v1/schedules", "schedules", DeployedSchedule.read, params)
+    return _list_call("/v1/schedules", "schedules", DEPLOYED.take, params)
 
 
 def schedule(ref: str) -> ApiCall[DeployedSchedule]:
@@ -94,9 +92,11 @@ def put_schedule(
     )
 
 
-def pause(ref: str, *, mode: str | None, until: str | None, note: str | None, reason: str) -> ApiCall[DeployedSchedule]:
+def pause(
+    ref: str, *, mode: str | None, until: str | None, note: str | None, reason: str
+) -> ApiCall[SuspendedSchedule]:
     """Suspends a schedule; members that are None or empty are not sent. Not repeated."""
-    return _order(_path("schedules", ref, "pause"), _schedule, mode=mode, until=until, note=note, reason=reason)
+    return _order(_path("schedules", ref, "pause"), _suspended, mode=mode, until=until, note=note, reason=reason)
 
 
 def resume(ref: str, *, reason: str) -> ApiCall[DeployedSchedule]:
@@ -249,8 +249,12 @@ def _check_accepted(reply: Reply) -> AcceptedEvents:
     return AcceptedEvents(reply.data["accepted"], tuple(reply.data["ids"]), tuple(reply.data.get("unheard") or ()))
 
 
+def _suspended(reply: Reply) -> SuspendedSchedule:
+    return SUSPENDED.take(reply.data)
+
+
 def _schedule(reply: Reply) -> DeployedSchedule:
-    return DeployedSchedule.read(reply.data, reply.etag)
+    return replace(DEPLOYED.take(reply.data), etag=reply.etag)
 
 
 def _read_submitted(reply: Reply) -> MadeJob:

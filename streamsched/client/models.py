@@ -12,28 +12,6 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
-class DeployedSchedule:
-    """A schedule.
-
-    Attributes:
-        state: `enabled`, `paused`, `disabled` or `error`.
-        generation: version of its definition and state.
-        etag: of this reading, for `put_schedule`; empty in lists.
-    """
-
-    id: str
-    program: str
-    state: str
-    generation: int
-    etag: str = ""
-    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def read(cls, data: Mapping[str, Any], etag: str = "") -> Self:
-        return cls(data["id"], data["program"], data["state"], data["generation"], etag, data)
-
-
-@dataclass(frozen=True, slots=True)
 class AcceptedEvents:
     """Events that the log has acknowledged: how many, their ids, and the event keys that no schedule listens to."""
 

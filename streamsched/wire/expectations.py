@@ -8,11 +8,10 @@ from typing import Annotated, Final
 
 from streamsched.codec.schedules.expectation import expectation_to_json
 from streamsched.codec.shape.about import About
-from streamsched.codec.shape.by_hand import ByHand
+from streamsched.codec.shape.by_hand import ByHand, keep_json
 from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.codec.shape.schemas import array, choice, ref
 from streamsched.domain.expectations.expectation import Expectation
-from streamsched.domain.json_value import Json
 from streamsched.domain.names import ExpectationRef
 
 _REASON: Final = "default.flights was to be there by 08:00 UTC every day, 2026-03-01 08:00:00Z: no commit"
@@ -40,10 +39,6 @@ class Miss:
 MISS: Final = JsonShape(Miss, "ExpectationMiss", named=True)
 
 
-def _keep_json(value: Json, _: str) -> Json:
-    return value
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectationState:
     """An expectation.
@@ -59,7 +54,7 @@ class ExpectationState:
     state: Annotated[str, About(schema=choice(("met", "missing", "learning", "stopped")))]
     when: Annotated[str, About("by 08:00 Europe/Berlin every day", of="expectation.due_text")]
     definition: Annotated[
-        Expectation, About(of="expectation", shape=ByHand(_keep_json, expectation_to_json, ref("Expectation")))
+        Expectation, About(of="expectation", shape=ByHand(keep_json, expectation_to_json, ref("Expectation")))
     ]
     due_at: Annotated[datetime | None, About(of="watched.due.at")]
     key: Annotated[str | None, About(of="watched.expected_next.key", blank=True)]

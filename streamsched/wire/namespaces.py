@@ -109,6 +109,7 @@ class StoredBundle(_Bundle):
 
 NAMESPACE_GRANT: Final = JsonShape(
     NamespaceGrant,
+    named=True,
     about={
         "owner": About("finance"),
         "name": About("pay.payroll"),

@@ -20,6 +20,7 @@ from tests.support.described_answers import api_document
 
 #: Places of a document that have no name are known by these members.
 _NAMES = ("in", "name")
+_REQUIRED = ("required",)
 _SHOWN = 100
 
 
@@ -36,10 +37,10 @@ def differences(before: object, after: object, place: tuple[str, ...] = ()) -> I
                 yield from differences(before[name], after[name], (*place, str(name)))
     elif (known := _by_name(before)) is not None and (others := _by_name(after)) is not None:
         yield from differences(known, others, place)
-    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after):
+    elif isinstance(before, list) and isinstance(after, list) and len(before) == len(after) and place[-1:] != _REQUIRED:
         for index, (one, other) in enumerate(zip(before, after, strict=True)):
             yield from differences(one, other, (*place, str(index)))
-    elif before != after:
+    elif before != after and not (place[-1:] == _REQUIRED and _same_names(before, after)):
         yield place, f"{_text(before)} → {_text(after)}"
 
 
@@ -58,6 +59,11 @@ def _by_name(value: object) -> Mapping[str, Any] | None:
     if not all(name in each for each in value for name in _NAMES):
         return None
     return {" ".join(each[name] for name in _NAMES): each for each in value}
+
+
+def _same_names(before: object, after: object) -> bool:
+    """Whether two lists of required members, whose order says nothing, are the same."""
+    return isinstance(before, list) and isinstance(after, list) and sorted(before) == sorted(after)
 
 
 def _text(value: object) -> str:

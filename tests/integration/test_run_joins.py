@@ -11,7 +11,6 @@ import pytest
 
 from streamsched import App, TriggerExpression, event, program, retry
 from streamsched.api.open_keys import key_views
-from streamsched.api.views import losses_view
 from streamsched.catalog.progress import ProgressCopy
 from streamsched.codec.schedules.schedule import schedule_to_json, submitted_schedule_from_json
 from streamsched.domain.access.sight import Sees
@@ -27,6 +26,7 @@ from streamsched.store.catalog.progress import OpenKeyReader, PostgresProgress
 from streamsched.store.jobs.descendants import DescendantReader
 from streamsched.store.jobs.submissions import SubmissionStore
 from streamsched.testing.scheduler import MONDAY, InProcessScheduler, Run, open_scheduler
+from streamsched.wire.schedules import ScheduleLosses
 
 pytestmark = pytest.mark.postgres
 
@@ -347,13 +347,9 @@ async def test_a_thousand_and_one_runs_of_a_are_too_many(scheduler: InProcessSch
     assert stored == {"jobs": {program_digest(ref): []}}
     assert (await waiting_for(scheduler)) == {}
     status = await scheduler.catalog.reader.schedule(D)
-    assert losses_view(status) == {
-        "expiredKeys": 0,
-        "droppedKeys": 0,
-        "refusedEvents": 1,
-        "keylessEvents": 0,
-        "keylessWhy": "",
-    }
+    assert status.losses == ScheduleLosses(
+        expired_keys=0, dropped_keys=0, refused_events=1, keyless_events=0, keyless_why=""
+    )
     await end(scheduler, "e")
     await end(scheduler, "f")
     assert [run.arguments["trigger.key"] for run in begun(scheduler, "g")] == [job_digest("default.shop.b.1.1")]

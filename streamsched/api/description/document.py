@@ -21,6 +21,7 @@ from streamsched.api.description.expecting import EXPECTING
 from streamsched.api.description.needs import NEEDS
 from streamsched.api.description.operating import OPERATING
 from streamsched.api.description.shared_schemas import REASON, SHARED
+from streamsched.api.plan_views import PLAN
 from streamsched.api.preconditions import expected, tagged
 from streamsched.api.problems import CONTENT_TYPE
 from streamsched.api.routing.routes import ARCHIVE, JSON, PLAIN, VERSION, Route
@@ -72,6 +73,7 @@ def schemas(routes: Iterable[Route] = ()) -> dict[str, Schema]:
         "CloudEvents": array(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),
         "NewTasks": one_of(ref("NewTask"), array(ref("NewTask"), maxItems=1000)),
         "PauseRequest": extend(DEFINITIONS["Pause"], record({}, REASON)),
+        **{shape.name: shape.schema for shape in PLAN.answer.all},
         **{shape.name: shape.schema for route in routes for shape in route.shapes},
     }
 
@@ -153,7 +155,7 @@ def _path_parameters(pattern: str) -> list[Document]:
 
 def _answers(served: ServedRoute, known: Definitions) -> Document:
     route, found = served.route, dict[str, Any]()
-    planned = {"dry_run", "plan"} <= served.filters and "Plan" not in route.answers.values()
+    planned = {"dry_run", "plan"} <= served.filters and PLAN.answer not in route.answers.values()
     for status, schema in route.answers.items():
         answer: Document = {"description": HTTPStatus(status).phrase}
         if schema:

@@ -25,10 +25,9 @@ from streamsched.api.deps import (
     ServicesDep,
 )
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plan_views import change_view, preview_view, suspension_view
+from streamsched.api.plan_views import CHANGES, PENDING_CHANGES, change_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep
 from streamsched.api.rendering import rendered
-from streamsched.api.routes import changes
 from streamsched.api.routes.changes import change_name
 from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.routing.parameters import Query
@@ -38,13 +37,11 @@ from streamsched.api.views import APP_SUMMARY, APPS
 from streamsched.catalog.requested_change import RequestedChange
 from streamsched.codec.schedules import pause as pause_codec
 from streamsched.codec.schedules.schedule import app_from_json
-from streamsched.domain.access.grant import Caller
 from streamsched.domain.access.references import Reference, app_references
 from streamsched.domain.access.sight import Sees, sees_nothing
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import AppRef
 from streamsched.domain.schedules.app import AppDefinition
-from streamsched.store.catalog.records import AppChange
 
 routes = Routes("/v1/apps", "apps")
 
@@ -67,7 +64,7 @@ async def get_app(namespace: str, app: str, catalog: CatalogDep, tagged: TaggedD
     return tagged(APP_SUMMARY.write(await catalog.reader.app_summary(ref)), await catalog.revision(ref))
 
 
-@routes.delete("/{namespace}/{app}", "Delete an app", may=DEPLOY, answers="Changes", conflict=True)
+@routes.delete("/{namespace}/{app}", "Delete an app", may=DEPLOY, answers=CHANGES.answer, conflict=True)
 async def delete_app(
     namespace: str,
     app: str,
@@ -94,7 +91,7 @@ async def delete_app(
     "Deploy an app",
     may=DEPLOY,
     body="App",
-    answers={200: "Changes", 202: "PendingChanges"},
+    answers={200: CHANGES.answer, 202: PENDING_CHANGES.answer},
     conflict=True,
     limit=APP,
 )
@@ -155,15 +152,17 @@ async def deploy(
     if dry_run:
         preview = await change.preview()
         await services.limits.quotas.check(namespace, preview.growth, now=services.clock.now())
-        about = {"app": str(ref), "installation": services.settings.installation}
-        return await asyncio.to_thread(lambda: rendered({**about, **preview_view(preview, caller.sees)}))
+        about = {"app": ref, "installation": services.settings.installation}
+        return await asyncio.to_thread(lambda: rendered(preview_view(preview, caller.sees, **about)))
     applied = await change.apply(plan, within=wait)
     await services.work.graphs.put(ref, tasks)
     if not applied.pending:
-        return await asyncio.to_thread(_change_answer, ref, applied.change, caller)
+        return await asyncio.to_thread(lambda: rendered(change_view(CHANGES, applied.change, caller.sees, app=ref)))
     name = change_name(applied.outbox)
-    pending = changes.change_view(name, applied.pending)
-    answer = await asyncio.to_thread(_change_answer, ref, applied.change, caller, **pending)
+    more = {"app": ref, "change": name, "pending": applied.pending}
+    answer = await asyncio.to_thread(
+        lambda: rendered(change_view(PENDING_CHANGES, applied.change, caller.sees, **more))
+    )
     answer.status_code = HTTPStatus.ACCEPTED
     answer.headers["Location"] = f"/v1/changes/{name}"
     return answer
@@ -181,11 +180,7 @@ def _read(ref: AppRef, body: Mapping[str, Any], prune: bool) -> tuple[AppDefinit
     return definition, list(app_references(definition.programs, definition.schedules, definition.expectations))
 
 
-def _change_answer(ref: AppRef, change: AppChange, caller: Caller, /, **more: object) -> Response:
-    return rendered({"app": str(ref), **change_view(change, caller.sees), **more})
-
-
-@routes.order("/{namespace}/{app}/pause", "Pause an app", may=OPERATE, body="PauseRequest", answers="Changes")
+@routes.order("/{namespace}/{app}/pause", "Pause an app", may=OPERATE, body="PauseRequest", answers=CHANGES.answer)
 async def pause(
     namespace: str,
     app: str,
@@ -206,7 +201,7 @@ async def pause(
     return await _plan_or_apply(ref, change, dry_run=dry_run, plan=plan)
 
 
-@routes.order("/{namespace}/{app}/disable", "Disable an app", may=OPERATE, answers="Changes")
+@routes.order("/{namespace}/{app}/disable", "Disable an app", may=OPERATE, answers=CHANGES.answer)
 async def disable(
     namespace: str,
     app: str,
@@ -223,12 +218,12 @@ async def disable(
     return await _plan_or_apply(ref, catalog.disable_app(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
-@routes.order("/{namespace}/{app}/enable", "Enable an app", may=OPERATE, answers="Changes")
+@routes.order("/{namespace}/{app}/enable", "Enable an app", may=OPERATE, answers=CHANGES.answer)
 async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables the disabled and paused schedules of the app. Body: `{"reason"?}`. Returns what changed."""
     ref = AppRef(namespace, app)
     change = (await catalog.enable_app(ref, reason=reason_of(body)).apply()).change
-    return await asyncio.to_thread(lambda: rendered({"app": str(ref), **change_view(change)}))
+    return await asyncio.to_thread(lambda: rendered(change_view(CHANGES, change, app=ref)))
 
 
 async def _plan_or_apply(
@@ -239,7 +234,9 @@ async def _plan_or_apply(
     applied = None if dry_run else await change.apply(plan)
 
     def answer() -> Response:
-        view = preview_view(before, sees) if applied is None else suspension_view(applied, before, sees)
-        return rendered({"app": str(ref), **view})
+        if applied is None:
+            return rendered(preview_view(before, sees, app=ref))
+        more = {"app": ref, "ended_jobs": applied.ended_jobs}
+        return rendered(change_view(CHANGES, applied.change, sees, losses=before.losses(), **more))
 
     return await asyncio.to_thread(answer)

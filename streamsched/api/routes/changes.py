@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from starlette.responses import Response
 
 from streamsched.api.deps import CatalogDep
+from streamsched.api.plan_views import CHANGE, ChangeProgress
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -28,7 +29,7 @@ def change_name(outbox: Sequence[int]) -> str:
     return f"{min(outbox)}-{max(outbox)}"
 
 
-@routes.get("/{change}", "Get the progress of a change", may=ANYBODY, answers="Change")
+@routes.get("/{change}", "Get the progress of a change", may=ANYBODY, answers=CHANGE.answer)
 async def get_change(change: str, catalog: CatalogDep, wait: Wait = 0) -> Response:
     """`{"change", "pending", "acknowledged"}`. `pending` is the number of records that the log has not acknowledged,
     after waiting up to `wait` seconds for zero. The change applies to all events emitted after it is acknowledged.
@@ -36,9 +37,5 @@ async def get_change(change: str, catalog: CatalogDep, wait: Wait = 0) -> Respon
     found = _CHANGE.fullmatch(change)
     if found is None:
         raise NotFoundError("change", change)
-    return rendered(change_view(change, await catalog.count_pending(int(found[1]), int(found[2]), within=wait)))
-
-
-def change_view(change: str | None, pending: int) -> dict[str, Any]:
-    """The progress of a change."""
-    return {"change": change, "pending": pending, "acknowledged": pending == 0}
+    pending = await catalog.count_pending(int(found[1]), int(found[2]), within=wait)
+    return rendered(CHANGE.write(ChangeProgress(change=change, pending=pending, acknowledged=pending == 0)))

@@ -7,17 +7,17 @@ from starlette.responses import Response
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.deps import AppQuery, CatalogDep, DryRunQuery, NamespaceQuery, PlanQuery
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plan_views import change_view, preview_view
+from streamsched.api.plan_views import PROGRAM_CHANGES, change_view, preview_view
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW, VIEW_LIST
-from streamsched.api.views import program_view
+from streamsched.api.views import PROGRAM, program_view
 from streamsched.domain.names import AppRef, ProgramRef
 
 routes = Routes("/v1/programs", "programs")
 
 
-@routes.get("", "List programs", may=VIEW_LIST, answers="ProgramPage")
+@routes.get("", "List programs", may=VIEW_LIST, answers=PROGRAM.page("programs", "ProgramPage"))
 async def list_programs(
     catalog: CatalogDep,
     namespace: NamespaceQuery = None,
@@ -31,13 +31,13 @@ async def list_programs(
     return rendered(page("programs", found, limit, program_view, lambda each: str(each.ref)))
 
 
-@routes.get("/{program}", "Get a program", may=VIEW, answers="StoredProgram")
+@routes.get("/{program}", "Get a program", may=VIEW, answers=PROGRAM.answer)
 async def get_program(program: str, catalog: CatalogDep) -> Response:
     """The program's definition."""
     return rendered(program_view(await catalog.reader.program(ProgramRef.parse(program))))
 
 
-@routes.delete("/{program}", "Delete a program", may=DEPLOY, answers="ProgramChanges", conflict=True)
+@routes.delete("/{program}", "Delete a program", may=DEPLOY, answers=PROGRAM_CHANGES.answer, conflict=True)
 async def delete_program(
     program: str, catalog: CatalogDep, caller: CallerDep, *, dry_run: DryRunQuery = False, plan: PlanQuery = None
 ) -> Response:
@@ -49,4 +49,4 @@ async def delete_program(
     change = catalog.delete_program(ref)
     if dry_run:
         return rendered(preview_view(await change.preview(), caller.sees))
-    return rendered(change_view((await change.apply(plan)).change, caller.sees))
+    return rendered(change_view(PROGRAM_CHANGES, (await change.apply(plan)).change, caller.sees))

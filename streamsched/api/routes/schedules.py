@@ -23,9 +23,9 @@ from streamsched.api.deps import (
     PlanQuery,
     ServicesDep,
 )
-from streamsched.api.open_keys import key_views
+from streamsched.api.open_keys import KEYS, key_views
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.plan_views import dropped_view, preview_view
+from streamsched.api.plan_views import PLAN, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
@@ -34,12 +34,11 @@ from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST, Rule
 from streamsched.api.views import (
     HISTORY,
     HISTORY_ENTRY,
-    VERDICT_TOTAL,
+    SCHEDULE,
+    SUSPENDED,
     VERSION,
     VERSIONS,
     WHY_NOT,
-    losses_view,
-    schedule_view,
 )
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.preview import Dropped
@@ -53,14 +52,13 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.limits import add_duration
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.launcher.whynot import explain_no_run
-from streamsched.wire.namespaces import NAMESPACE_GRANT
 
 routes = Routes("/v1/schedules", "schedules")
 
 State = Literal["enabled", "paused", "disabled", "error"]
 
 
-@routes.get("", "List schedules", may=VIEW_LIST, answers="SchedulePage")
+@routes.get("", "List schedules", may=VIEW_LIST, answers=SCHEDULE.page("schedules", "SchedulePage"))
 async def list_schedules(
     catalog: CatalogDep,
     *,
@@ -75,7 +73,7 @@ async def list_schedules(
     found = await catalog.reader.schedules(
         namespace=namespace, app=owner, states=state or (), after=after, limit=limit + 1
     )
-    return rendered(page("schedules", found, limit, schedule_view, lambda each: str(each.record.definition.ref)))
+    return rendered(page("schedules", found, limit, SCHEDULE.write, lambda each: str(each.record.definition.ref)))
 
 
 @routes.post(
@@ -83,7 +81,7 @@ async def list_schedules(
     "Create a schedule",
     may=Rule(Permission.DEPLOY, Scope.BODY),
     body="NewSchedule",
-    answers={201: "StoredSchedule"},
+    answers={201: SCHEDULE.answer},
     conflict=True,
     missing=True,
     limit=LISTS,
@@ -98,26 +96,25 @@ async def create_schedule(
     await services.access.references.check(caller, definition.ref.namespace, schedule_references(definition))
     await catalog.create(definition, enabled=enabled).apply()
     return rendered(
-        schedule_view(await catalog.reader.schedule(definition.ref)),
+        SCHEDULE.write(await catalog.reader.schedule(definition.ref)),
         status=HTTPStatus.CREATED,
         headers={"Location": f"/v1/schedules/{definition.ref}"},
     )
 
 
-@routes.get("/{schedule}", "Get a schedule", may=VIEW, answers="StoredSchedule")
+@routes.get("/{schedule}", "Get a schedule", may=VIEW, answers=SCHEDULE.answer)
 async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep, tagged: TaggedDep) -> Response:
     """The schedule's definition, state and progress. `verdicts` counts its verdicts over all generations. `grants` are
     those of other namespaces that it relies on.
     """
     ref = ScheduleRef.parse(schedule)
     status = await catalog.reader.schedule(ref)
-    totals = [VERDICT_TOTAL.write(total) for total in await services.events.traces.totals(ref)]
-    used = [NAMESPACE_GRANT.write(each) for each in await services.grant_desk.grants_used_by(status.record.definition)]
-    shown = {**schedule_view(status), "verdicts": totals, **({"grants": used} if used else {})}
-    return tagged(shown, str(status.record.generation))
+    totals = await services.events.traces.totals(ref)
+    used = await services.grant_desk.grants_used_by(status.record.definition)
+    return tagged(SCHEDULE.answer_of(status, verdicts=totals, grants=used or None), str(status.record.generation))
 
 
-@routes.get("/{schedule}/keys", "List the open keys of a schedule", may=VIEW, answers="KeyPage")
+@routes.get("/{schedule}/keys", "List the open keys of a schedule", may=VIEW, answers=KEYS)
 async def list_keys(
     schedule: str,
     catalog: CatalogDep,
@@ -135,7 +132,7 @@ async def list_keys(
     status = await catalog.reader.schedule(ScheduleRef.parse(schedule))
     found = await services.schedules.keys.page(status.record.definition.ref, after=after, limit=limit)
     shown = await key_views(status.record, found, services.schedules.descendants, caller.sees)
-    losses = losses_view(status)
+    losses = status.losses
     return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
 
 
@@ -191,7 +188,7 @@ async def get_why_not(
     "Update a schedule",
     may=DEPLOY,
     body="ChangedSchedule",
-    answers="StoredSchedule",
+    answers=SCHEDULE.answer,
     conflict=True,
     limit=LISTS,
 )
@@ -223,18 +220,18 @@ async def update_schedule(
         return rendered(preview_view(await change.preview()))
     await change.apply(plan)
     status = await catalog.reader.schedule(ref)
-    return stored(schedule_view(status), str(status.record.generation))
+    return stored(SCHEDULE.write(status), str(status.record.generation))
 
 
-@routes.order("/{schedule}/enable", "Enable or resume a schedule", may=OPERATE, answers="StoredSchedule")
+@routes.order("/{schedule}/enable", "Enable or resume a schedule", may=OPERATE, answers=SCHEDULE.answer)
 async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) -> Response:
     """Enables a disabled schedule or resumes a paused one. `reason` (optional) is stored in the history."""
     ref = ScheduleRef.parse(schedule)
     await catalog.enable(ref, reason=reason_of(body)).apply()
-    return rendered(schedule_view(await catalog.reader.schedule(ref)))
+    return rendered(SCHEDULE.write(await catalog.reader.schedule(ref)))
 
 
-@routes.order("/{schedule}/disable", "Disable a schedule", may=OPERATE, answers="SuspendedSchedule")
+@routes.order("/{schedule}/disable", "Disable a schedule", may=OPERATE, answers=SUSPENDED.answer)
 async def disable_schedule(
     schedule: str,
     body: BodyObject,
@@ -250,7 +247,7 @@ async def disable_schedule(
     return await _plan_or_suspend(catalog, ref, catalog.disable(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
-@routes.order("/{schedule}/pause", "Pause a schedule", may=OPERATE, body="PauseRequest", answers="SuspendedSchedule")
+@routes.order("/{schedule}/pause", "Pause a schedule", may=OPERATE, body="PauseRequest", answers=SUSPENDED.answer)
 async def pause_schedule(
     schedule: str,
     body: BodyObject,
@@ -281,7 +278,7 @@ async def pause_schedule(
     "/{schedule}/replay",
     "Replay the parked signals of a schedule in error",
     may=OPERATE,
-    answers={202: "StoredSchedule"},
+    answers={202: SCHEDULE.answer},
     conflict=True,
 )
 async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
@@ -290,10 +287,10 @@ async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
     `attempts`.
     """
     status = await services.schedules.replaying.replay(ScheduleRef.parse(schedule))
-    return rendered(schedule_view(status), status=HTTPStatus.ACCEPTED)
+    return rendered(SCHEDULE.write(status), status=HTTPStatus.ACCEPTED)
 
 
-@routes.delete("/{schedule}", "Delete a schedule", may=DEPLOY, answers={204: "", 200: "Plan"}, conflict=True)
+@routes.delete("/{schedule}", "Delete a schedule", may=DEPLOY, answers={204: "", 200: PLAN.answer}, conflict=True)
 async def delete_schedule(
     schedule: str,
     catalog: CatalogDep,
@@ -322,5 +319,5 @@ async def _plan_or_suspend(
         return rendered(preview_view(before))
     applied = await change.apply(plan)
     dropped = before.losses().get(ref, Dropped())
-    view = schedule_view(await catalog.reader.schedule(ref))
-    return rendered({**view, "dropped": dropped_view(dropped), "endedJobs": list(applied.ended_jobs)})
+    status = await catalog.reader.schedule(ref)
+    return rendered(SUSPENDED.answer_of(status, dropped=dropped, ended_jobs=applied.ended_jobs))

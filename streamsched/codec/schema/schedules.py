@@ -53,10 +53,15 @@ _DEFINED: Final = record(
         "timeout": duration("12h", "How long a job waits for its constraints."),
     },
 )
+_DEFINITION: Final = extend(_DEFINED, POLICIES.body_schema())
+#: A definition as it is written: all members but some that are the default.
+WRITTEN: Final = {
+    **_DEFINITION,
+    "required": [each for each in _DEFINITION["properties"] if each not in POLICIES.sometimes],
+}
 #: A schedule as it is submitted: with options that are not part of its definition.
 _SUBMITTED: Final = extend(
-    _DEFINED,
-    POLICIES.body_schema(),
+    _DEFINITION,
     record(
         {},
         {"enabled": boolean(), "onChange": choice(OnChange, "What becomes of its state when what it counts changes.")},

@@ -22,6 +22,8 @@ class About:
         key: of an object of values, in the example.
         least, most: of a whole number, included; the reader refuses others.
         shape: of a nested object.
+        spread: its members are members of the object itself, of an answer; a mapping without a shape has those of no
+            other field.
         schema: in place of the one that would be made.
         rules: other keywords of its schema, such as `maxLength`. The reader does not know them: the value that is made
             checks itself.
@@ -38,6 +40,7 @@ class About:
         "rules",
         "schema",
         "shape",
+        "spread",
         "text",
     )
 
@@ -53,6 +56,7 @@ class About:
         least: int | None = None,
         most: int | None = None,
         shape: HasKind | None = None,
+        spread: bool = False,
         schema: Schema | None = None,
         **rules: Any,
     ) -> None:
@@ -65,6 +69,7 @@ class About:
         self.least = least
         self.most = most
         self.shape = shape
+        self.spread = spread
         self.schema = schema
         self.rules: Mapping[str, Any] = rules
 

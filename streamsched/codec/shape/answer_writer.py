@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
+from functools import cache
 from types import NoneType, UnionType
 from typing import Any, Final, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 from streamsched.codec.shape.about import About
 from streamsched.codec.shape.kind import Kind
-from streamsched.codec.shape.kinds import plain
 
 #: Values that are their JSON.
 _JSON: Final = frozenset({str, int, float, bool, NoneType, datetime, dict})
@@ -43,12 +43,13 @@ def make_writer(
     Raises:
         TypeError: no source has a field without a default.
     """
-    known: dict[str, Any] = {"JSON": _JSON, "plain": plain}
+    known: dict[str, Any] = {"JSON": _JSON}
     parts = [f'"type": {tag!r}'] if tag else []
     for number, each in enumerate(members):
         first, _, rest = (each.about.of or each.attribute).partition(".")
         place = next((at for at, source in enumerate(sources) if hasattr(source, first)), None)
-        known[f"default{number}"], known[f"write{number}"] = each.default, each.kind.write
+        known[f"default{number}"] = each.default
+        known[f"write{number}"], known[f"loose{number}"] = each.kind.write, each.kind.loose
         hint: Any = Any
         if each.attribute in own:
             value = each.attribute
@@ -58,12 +59,15 @@ def make_writer(
                 value, hint = _below(value, rest, each.kind.nullable), _hint(type(sources[place]), each.about.of)
         elif each.required:
             raise TypeError(f"{name} needs {each.attribute}")
+        elif each.sometimes:
+            continue
         else:
             value = f"default{number}"
         is_value = place is not None and type(sources[place]) is made
         text = _text(each, number, value, hint, is_json=_is_json(hint, enums=not is_value))
-        part = f"{each.name!r}: {text}"
-        parts.append(f"**({{}} if {value} == default{number} else {{{part}}})" if each.sometimes else part)
+        part = f"**{text}" if each.about.spread else f"{each.name!r}: {text}"
+        absent = f"not {value}" if each.default == () else f"{value} == default{number}"
+        parts.append(f"**({{}} if {absent} else {{{part}}})" if each.sometimes else part)
     arguments = ", ".join((*(f"source{at}" for at in range(len(sources))), *(["*", *own] if own else ())))
     exec(f"def write({arguments}): return {{{', '.join(parts)}}}", known)
     return known["write"]
@@ -75,11 +79,13 @@ def _text(member: Member, number: int, value: str, hint: Any, *, is_json: bool) 
         value = f"({value} or None)"
     kind = member.kind
     if kind.write is None or (kind.write is str and is_json):
-        if not kind.loose or is_json:
+        if kind.loose is None or is_json:
             return value
-        return f"(_value if type(_value := {value}) in JSON else plain(_value))"
+        return f"(_value if type(_value := {value}) in JSON else loose{number}(_value))"
     if is_json and get_origin(hint) in (tuple, list):
         return f"list({value})"
+    if kind.write is dict:
+        return f"(_value if type(_value := {value}) in JSON else dict(_value))"
     text = f"write{number}({value})"
     return f"(None if (_value := {value}) is None else write{number}(_value))" if kind.nullable else text
 
@@ -96,12 +102,16 @@ def _hint(source: Any, name: str) -> Any:
     if rest:
         return _hint(_not_none(_hint(source, name)), rest)
     found = getattr(source, name, None)
+    return _hints(found.fget).get("return", Any) if isinstance(found, property) else _hints(source).get(name, Any)
+
+
+@cache
+def _hints(source: Any) -> Mapping[str, Any]:
+    """The types of a class or a function, resolved once: that takes a millisecond. Empty where they cannot be told."""
     try:
-        if isinstance(found, property):
-            return get_type_hints(found.fget).get("return", Any)
-        return get_type_hints(source).get(name, Any)
+        return get_type_hints(source)
     except (NameError, TypeError):
-        return Any
+        return {}
 
 
 def _not_none(hint: Any) -> Any:

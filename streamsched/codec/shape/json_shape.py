@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from functools import cached_property
+from functools import cached_property, reduce
 from typing import Annotated, Any, Final, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 from streamsched.codec.json.reading import prefix_errors, read_list, read_object, refuse_unknown
@@ -57,7 +57,7 @@ class JsonShape(Generic[T]):
         self.tag: Final = tag
         self._outside = outside
         self._also = also
-        self._sometimes = sometimes
+        self.sometimes: Final = sometimes
         self._shared = shared
         self._named = named
         self._about: Final = about or {}
@@ -71,7 +71,7 @@ class JsonShape(Generic[T]):
             if attribute not in self._outside:
                 about = _about(hint, self._about.get(attribute, NOTHING))
                 name = about.name or camel_case(attribute)
-                kind, sometimes = kind_of(hint, about), name in self._sometimes
+                kind, sometimes = kind_of(hint, about), name in self.sometimes
                 found.append(Member(attribute, about, name, member_path("", name), kind, required, default, sometimes))
         return found
 
@@ -143,7 +143,10 @@ class JsonShape(Generic[T]):
         given = read_object(value, path)
         found: dict[str, Any] = {}
         for each in self._fields:
-            if each.name in given:
+            if each.about.spread:
+                others = {name: member for name, member in given.items() if name not in self._by_name}
+                found[each.attribute] = each.kind.take(others, path)
+            elif each.name in given:
                 found[each.attribute] = each.kind.take(given[each.name], path + each.below)
             elif each.required:
                 raise DecodeError(path + each.below, "is missing")
@@ -238,9 +241,15 @@ class JsonShape(Generic[T]):
         return {"type": schemas.constant(self.tag)} if self.tag else {}
 
     def answer_schema(self) -> Schema:
-        always = {each.name: each.kind.answer_or_null for each in self._members if not each.sometimes}
-        sometimes = {each.name: each.kind.answer for each in self._members if each.sometimes}
-        return schemas.answer(always, sometimes, self._text)
+        own = [each for each in self._members if not each.about.spread]
+        always = {each.name: each.kind.answer_or_null for each in own if not each.sometimes}
+        sometimes = {
+            each.name: each.kind.answer if each.default is None else each.kind.answer_or_null
+            for each in own
+            if each.sometimes
+        }
+        spread = [each.kind.answer for each in self._members if each.about.spread]
+        return reduce(schemas.spread, spread, schemas.answer({**self._type, **always}, sometimes, self._text))
 
 
 def camel_case(name: str) -> str:

@@ -25,7 +25,7 @@ class Kind(NamedTuple):
         write: None: the value is its JSON. It is not asked to write null.
         body, answer: the schema of what is sent, and of what is answered, when it is not null.
         nullable: null is a value of it.
-        loose: a value of the domain may stand for the text that it is in JSON, as an answer is written.
+        loose: makes JSON of a value of the domain that stands for a text, or for any value, where an answer is written.
     """
 
     read: Read
@@ -34,7 +34,7 @@ class Kind(NamedTuple):
     body: Schema
     answer: Schema
     nullable: bool = False
-    loose: bool = False
+    loose: Write | None = None
 
     @property
     def write_or_null(self) -> Write | None:

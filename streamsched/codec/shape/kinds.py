@@ -65,7 +65,13 @@ def plain(value: Any) -> Any:
     return value
 
 
+def _text_of(value: Any) -> str:
+    return duration_text(value) if isinstance(value, timedelta) else str(value)
+
+
 def _kind(annotation: Any, about: About) -> Kind:
+    if about.spread and about.shape is not None:
+        return about.shape.kind
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin in (Union, UnionType):
         kinds = [each for each in arguments if each is not NoneType]
@@ -101,7 +107,7 @@ def _nullable(found: Kind) -> Kind:
 def _text(about: About) -> Kind:
     example = "a text" if about.example is None else about.example
     body = schemas.text(example, about=about.text, **about.rules)
-    return Kind(read_text, read_text, None, body, schemas.any_text(example, about.text), loose=True)
+    return Kind(read_text, read_text, None, body, schemas.any_text(example, about.text), loose=_text_of)
 
 
 def _integer(about: About) -> Kind:
@@ -136,7 +142,7 @@ def _instant(about: About) -> Kind:
 
 def _any_value(about: About) -> Kind:
     schema = schemas.anything(about.example, about.text)
-    return Kind(_read_any_value, _read_any_value, None, schema, schema, loose=True)
+    return Kind(_read_any_value, _read_any_value, None, schema, schema, loose=plain)
 
 
 def _text_value(parse: Callable[[str], Any], write: Write, body: Schema, about: About) -> Kind:

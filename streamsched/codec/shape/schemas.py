@@ -149,6 +149,13 @@ def extend(base: Schema, *others: Schema) -> Schema:
     return {**base, "properties": properties, "required": required}
 
 
+def spread(base: Schema, other: Schema) -> Schema:
+    """An object with the members of another too, which may be one of several."""
+    if "anyOf" in other and "properties" not in other:
+        return one_of(*(extend(each, base) for each in other["anyOf"]), about=base.get("description", ""))
+    return extend(base, other)
+
+
 def drop_members(base: Schema, *members: str) -> Schema:
     """An object without some members."""
     return {

@@ -12,12 +12,37 @@ from itertools import islice
 from typing import Any, Final
 
 from streamsched.codec.events import native
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import answer, any_text, array, boolean, instant, integer, nullable, ref
 from streamsched.domain.fold.explain import Explanation
 from streamsched.domain.fold.state import TriggerState
 from streamsched.domain.triggers.distinct import drop_rewritten
 
 #: Number of newest events shown for one leaf; `older` is the number of further ones.
 SHOWN: Final = 50
+PROGRESS: Final = NamedSchema(
+    "Progress",
+    lambda: {
+        **answer(
+            {
+                "text": any_text("7 partitions of default.flights"),
+                "holds": boolean(example=False),
+                "have": integer(3),
+                "need": integer(7),
+                "missing": integer(4),
+            },
+            {
+                "events": array({"type": "object"}),
+                "older": integer(0),
+                "due_at": instant(),
+                "then": nullable(any_text()),
+                "children": array(ref("Progress")),
+            },
+        ),
+        "additionalProperties": True,
+        "description": "How far a trigger is, and what it waits for.",
+    },
+)
 
 
 def losses(state: TriggerState) -> dict[str, int | str]:

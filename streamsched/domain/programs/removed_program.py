@@ -22,5 +22,10 @@ class RemovedProgram:
     by: str
 
     def __str__(self) -> str:
+        return self.text
+
+    @property
+    def text(self) -> str:
+        """What the schedule says of it."""
         by = f" by {self.by}" if self.by else ""
         return f"waits for {self.program}, which was deleted{by} at {self.at:%Y-%m-%d %H:%M:%S}Z"

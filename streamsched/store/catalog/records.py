@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from streamsched.domain.expectations.expectation import Expectation
 from streamsched.domain.fold.halt import Halt
@@ -17,6 +17,9 @@ from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.domain.triggers.trigger import Trigger
 from streamsched.ports.outbox import OutboxRecord
+from streamsched.wire.schedules import ScheduleLosses
+
+_LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
 
 
 class ProgramLink(NamedTuple):
@@ -41,7 +44,9 @@ class BrokenJoin(NamedTuple):
     ancestor: ProgramRef
     program: ProgramRef
 
-    def __str__(self) -> str:
+    @property
+    def text(self) -> str:
+        """What is wrong with it."""
         return f"joins per run of {self.ancestor}, which leads no more to {self.program}: its runs would not count"
 
 
@@ -136,6 +141,23 @@ class ScheduleStatus:
     since_last_run: Mapping[str, datetime | None] = field(default_factory=dict)
     removed: Sequence[RemovedProgram] = ()
 
+    @property
+    def losses(self) -> ScheduleLosses | None:
+        """Keys and events that this generation did not keep, of its progress (`codec.views.explanation.losses`); None
+        when there are none.
+        """
+        progress = self.progress or {}
+        lost, dropped, refused, keyless = (progress.get(name, 0) for name in _LOSSES)
+        if not lost and not refused and not keyless:
+            return None
+        return ScheduleLosses(
+            expired_keys=lost - dropped,
+            dropped_keys=dropped,
+            refused_events=refused,
+            keyless_events=keyless,
+            keyless_why=progress.get("keyless_why", ""),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class FailureStreak:
@@ -199,11 +221,16 @@ class ExpectationChange(NamedTuple):
     after: Expectation | None
 
     @property
-    def ref(self) -> ExpectationRef:
-        """Of the expectation before and after."""
+    def expectation(self) -> Expectation:
+        """As it is after the change, or was before it is removed."""
         found = self.after or self.before
         assert found is not None
-        return found.ref
+        return found
+
+    @property
+    def ref(self) -> ExpectationRef:
+        """Of the expectation before and after."""
+        return self.expectation.ref
 
     @property
     def action(self) -> str:

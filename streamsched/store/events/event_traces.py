@@ -20,6 +20,7 @@ from streamsched.store.connections import Executor, Pool, translate_errors
 from streamsched.store.events.verdicts import FindingRow, read_finding
 from streamsched.store.positions import POSITIONS
 from streamsched.store.sql import Select, queries
+from streamsched.wire.schedules import VerdictTotal
 
 _SQL: Final = queries("events/event_traces")
 
@@ -80,15 +81,6 @@ class EventTrace:
     schedules: Mapping[ScheduleRef, CurrentSchedule]
     listeners: Mapping[str, Sequence[CurrentSchedule]]
     behind: int
-
-
-class VerdictTotal(NamedTuple):
-    """How often a schedule gave a verdict, of all time; `late`: the policy applied to late events, else empty."""
-
-    verdict: str
-    late: str
-    total: int
-    last_at: datetime
 
 
 class _ConsumingJob(NamedTuple):

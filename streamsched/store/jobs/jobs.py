@@ -13,11 +13,12 @@ from streamsched.domain.jobs.job import JobCommand, JobState
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.ports.reports import UnreadDeletion
 from streamsched.store.connections import NEWEST, Pool, translate_errors
-from streamsched.store.events.event_traces import VerdictTotal, read_totals
+from streamsched.store.events.event_traces import read_totals
 from streamsched.store.jobs.job_record import JobRecord, JobRow, add_outcomes, job_record
 from streamsched.store.jobs.snapshot import JobSnapshot, read_snapshot
 from streamsched.store.server.reports import read_deletions
 from streamsched.store.sql import Select, queries
+from streamsched.wire.schedules import VerdictTotal
 
 _SQL: Final = queries("jobs/jobs")
 

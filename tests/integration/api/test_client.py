@@ -78,7 +78,7 @@ async def test_schedules_are_listed_read_changed_paused_and_resumed(ours: AsyncC
         await ours.put_schedule(WEEKLY, DEFINITION, etag=read.etag)
     assert late.value.revision == str(changed.generation)
     again = await ours.put_schedule(WEEKLY, {**DEFINITION, "description": "of a week"}, etag=changed.etag)
-    assert again.data["description"] == "of a week"
+    assert again.definition["description"] == "of a week"
     assert (await ours.pause(WEEKLY, mode="drain", note="ann: tests")).state == "paused"
     assert [each.id async for each in ours.schedules(states=["paused"])] == [WEEKLY]
     assert (await ours.resume(WEEKLY, reason="ann")).state == "enabled"

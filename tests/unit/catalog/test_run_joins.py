@@ -171,7 +171,7 @@ def test_a_deployment_names_the_joins_that_it_breaks() -> None:
     assert again(app, shop(program("b"))).broken_joins == ()
     change = again(app, shop(program("b"), c=event("go")))
     assert [str(each.schedule) for each in change.broken_joins] == ["default.other.d"]
-    assert [str(each) for each in change.broken_joins] == [
+    assert [each.text for each in change.broken_joins] == [
         "joins per run of default.shop.a, which leads no more to default.shop.c: its runs would not count"
     ]
     removed = remove_program(app, ProgramRef("default", "shop", "b"), now=NOW)

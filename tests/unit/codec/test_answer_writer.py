@@ -11,6 +11,7 @@ from typing import Annotated, NamedTuple
 import pytest
 
 from streamsched.codec.shape.about import About
+from streamsched.codec.shape.by_hand import ByHand, keep_json
 from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.names import ScheduleRef
 
@@ -142,3 +143,44 @@ def test_an_enum_of_a_value_becomes_its_text_and_one_of_a_record_stays() -> None
 
     assert type(last.write(Last(Mood.GOOD, WEEKLY))["mood"]) is str
     assert THING.write(FULL)["mood"] is Mood.GOOD
+
+
+PARTS = {"type": "object", "properties": {"size": {"type": "integer"}}, "required": ["size"]}
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    ref: ScheduleRef
+    definition: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    id: Annotated[str, About(of="ref")]
+    definition: Mapping[str, int]
+    notes: Annotated[Sequence[Note], About(shape=JsonShape(Note))] = ()
+    said: str | None = ""
+
+
+SHOWN = JsonShape(
+    Shown, sometimes=("notes", "said"), about={"definition": About(spread=True, shape=ByHand(keep_json, dict, PARTS))}
+)
+
+
+def test_the_members_of_a_spread_one_are_those_of_the_object() -> None:
+    kept = Kept(WEEKLY, {"size": 3})
+    written = {"id": str(WEEKLY), "size": 3}
+    assert SHOWN.write(kept) == written
+    assert SHOWN.answer_of(kept, notes=[], said=None) == {**written, "said": None}
+    assert SHOWN.take(written) == Shown(id=str(WEEKLY), definition={"size": 3})
+    schema = SHOWN.answer_schema()
+    assert list(schema["properties"]) == ["id", "notes", "said", "size"]
+    assert schema["required"] == ["id", "size"]
+    assert schema["properties"]["said"]["type"] == ["string", "null"]
+
+
+def test_one_of_several_objects_is_spread_into_each() -> None:
+    parts = {"anyOf": [PARTS, {**PARTS, "properties": {"width": {"type": "integer"}}, "required": ["width"]}]}
+    about = {"definition": About(spread=True, shape=ByHand(keep_json, dict, parts))}
+    found = JsonShape(Shown, outside=("notes", "said"), about=about).answer_schema()
+    assert [each["required"] for each in found["anyOf"]] == [["size", "id"], ["width", "id"]]
