@@ -10,13 +10,17 @@ from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final, Protocol
+from typing import Annotated, Any, Final, Protocol
 
 import orjson
 
 from streamsched.catalog.paging import moment_cursor, page, read_moment_cursor
 from streamsched.codec import event as event_codec
 from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.by_hand import ByHand, keep_json
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import any_text
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, describe_failure
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.signals.home import home
@@ -49,6 +53,53 @@ class DeadLetter:
     key: bytes | None
     value: bytes | None
     cut: int | None = None
+
+
+#: Largest number of bytes of a key or value in the JSON.
+SHOWN: Final = 2000
+
+
+def _text_of_bytes(raw: bytes) -> str:
+    more = f"… ({len(raw)} bytes)" if len(raw) > SHOWN else ""
+    return raw[:SHOWN].decode(errors="backslashreplace") + more
+
+
+_BYTES: Final = About(shape=ByHand(keep_json, _text_of_bytes, any_text()))
+#: Its bytes are texts, truncated to `SHOWN`.
+LETTER: Final = JsonShape(
+    DeadLetter,
+    sometimes=("cut",),
+    about={
+        "id": About("0/17"),
+        "topic": About("events.partitions"),
+        "partition": About(0),
+        "offset": About(17),
+        "path": About("$.data.dataset"),
+        "reason": About("must be text but is null"),
+        "key": _BYTES,
+        "value": _BYTES,
+    },
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgedLetters:
+    """How many dead letters were archived."""
+
+    purged: Annotated[int, About(3)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplayedLetter:
+    """Where the record of a dead letter was appended again."""
+
+    id: Annotated[str, About("0/17")]
+    topic: Annotated[str, About("events.partitions")]
+    partition: Annotated[int, About(0)]
+
+
+PURGED: Final = JsonShape(PurgedLetters, "Purged")
+REPLAYED: Final = JsonShape(ReplayedLetter, "Replayed")
 
 
 class ArchivedLetters(Protocol):
@@ -103,7 +154,7 @@ async def letters_page(broker: Broker, archive: ArchivedLetters, *, limit: int, 
         UnavailableError: the log or PostgreSQL is unreachable.
     """
     found = await dead_letters(broker, archive, limit=limit + 1, before=read_moment_cursor(after))
-    return page("letters", found, limit, to_json, lambda one: moment_cursor(one.at, one.id))
+    return page("letters", found, limit, LETTER.write, lambda one: moment_cursor(one.at, one.id))
 
 
 async def dead_letter(broker: Broker, name: str) -> DeadLetter:
@@ -239,30 +290,3 @@ def _read(name: str, fields: dict[str, Any], record: Record) -> DeadLetter:
         None if value is None else b64decode(value),
         fields.get("cut"),
     )
-
-
-#: Largest number of bytes of a key or value in the JSON.
-SHOWN: Final = 2000
-
-
-def to_json(one: DeadLetter) -> dict[str, Any]:
-    """A dead letter as JSON: its bytes as text, truncated to `SHOWN`."""
-    return {
-        "id": one.id,
-        "topic": one.topic,
-        "partition": one.partition,
-        "offset": one.offset,
-        "at": one.at.isoformat(),
-        "path": one.path,
-        "reason": one.reason,
-        "key": _format_raw(one.key),
-        "value": _format_raw(one.value),
-        **({} if one.cut is None else {"cut": one.cut}),
-    }
-
-
-def _format_raw(raw: bytes | None) -> str | None:
-    if raw is None:
-        return None
-    more = f"… ({len(raw)} bytes)" if len(raw) > SHOWN else ""
-    return raw[:SHOWN].decode(errors="backslashreplace") + more

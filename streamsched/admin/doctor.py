@@ -77,16 +77,6 @@ async def examine(
     return findings
 
 
-def finding_json(finding: CheckResult) -> dict[str, str]:
-    """A finding as JSON."""
-    return {
-        "check": finding.check,
-        "health": finding.health.value,
-        "found": finding.found,
-        "advice": finding.advice,
-    }
-
-
 def _java(found: Java | None) -> CheckResult:
     """At most a warning: Spark programs need Java where launchers run, which may be another machine."""
     check, where = "java", f"on {socket.gethostname()}"

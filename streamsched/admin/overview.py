@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from streamsched.admin.changelog import starts
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.log.topics import LAUNCH, SIGNALS, TRIGGERS_CHANGELOG, VERDICTS, WAKEUPS
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.leases import Lease, role_lease, shard_lease
@@ -25,6 +27,9 @@ STALE_S: Final = 3 * REPORT_EVERY_S
 _FRESH: Final = frozenset({"ok", "starting", "failing", "silent"})
 #: Topics that are copied into tables, and the role that copies each.
 _INTAKES: Final = {LAUNCH: "intake", WAKEUPS: "wake-ups", TRIGGERS_CHANGELOG: "progress", VERDICTS: "verdicts"}
+
+#: Of a queue that no role works off.
+_NO_OWNER: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +56,11 @@ class ShardView:
     report: ShardReport | None
 
     @property
+    def current(self) -> ShardReport | None:
+        """The report, if it is of now."""
+        return self.report if self.state in _FRESH else None
+
+    @property
     def total_lag(self) -> int:
         """Records behind, of all topics."""
         return sum(self.lag.values())
@@ -68,6 +78,55 @@ class Overview:
     shards: Sequence[ShardView]
     queues: Sequence[tuple[QueueDepth, str | None]]
     doubt: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShardSummary:
+    """A shard. `since_seconds`, `told_seconds_ago`: as `since_s` and `age_s` of a `ShardView`."""
+
+    shard: Annotated[int, About(0)]
+    worker: Annotated[str | None, About("worker-1")]
+    state: Annotated[str, About("ok")]
+    epoch: int | None
+    since_seconds: Annotated[float | None, About(of="since_s")]
+    told_seconds_ago: Annotated[float | None, About(of="age_s")]
+    behind: Annotated[int, About(0, "Records, of all topics.", of="total_lag")]
+    lag: Annotated[Mapping[str, int], About(0, key="signals")]
+    doing: Annotated[str | None, About("reading", of="current.doing")]
+    turns_per_second: Annotated[float | None, About(of="current.turns_s")]
+    events_per_second: Annotated[float | None, About(of="current.records_s")]
+    chunk: Annotated[int | None, About(of="report.chunk")]
+    recovery_seconds: Annotated[float | None, About(of="report.recovery_s")]
+    rows: Annotated[int | None, About(of="report.rows")]
+    in_error: Annotated[int | None, About(0, "Schedules.", of="report.halted")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueSummary:
+    """What waits. `role`: that works it off; `owner`: the process that has this role."""
+
+    name: Annotated[str, About("outbox")]
+    waiting: Annotated[int, About(0)]
+    oldest: Annotated[float, About(name="oldestSeconds")]
+    role: Annotated[str | None, About("relay", of="part")] = None
+    owner: Annotated[str | None, About("launcher-1")] = _NO_OWNER
+
+
+_QUEUE: Final = JsonShape(QueueSummary, sometimes=("role", "owner"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OverviewAnswer:
+    """Shards, and what waits for the relay, timers and launchers."""
+
+    shards: Annotated[Sequence[ShardSummary], About(shape=JsonShape(ShardSummary))]
+    queues: Annotated[Sequence[QueueSummary], About(shape=_QUEUE)]
+    clock: Annotated[str | None, About(text="What is wrong with PostgreSQL's clock.", of="doubt")]
+
+
+OVERVIEW: Final = JsonShape(
+    OverviewAnswer, "Overview", text="Shards, and what waits for the relay, timers and launchers."
+)
 
 
 async def survey(broker: Broker, reports: PostgresReportStore, *, stale_s: float = STALE_S) -> Overview:
@@ -94,8 +153,8 @@ async def survey(broker: Broker, reports: PostgresReportStore, *, stale_s: float
                 None if lease is None else lease.owner,
                 state,
                 None if lease is None else lease.epoch,
-                ended_s.get(name) if lease is None else _seconds_since(state, known),
-                None if known is None else known.age_s,
+                _rounded(ended_s.get(name) if lease is None else _seconds_since(state, known)),
+                _rounded(None if known is None else known.age_s),
                 await _lag(broker, at),
                 None if known is None else known.report,
             )
@@ -124,6 +183,10 @@ def _seconds_since(state: str, known: ReceivedReport | None) -> float | None:
     return known.age_s + (known.report.silent_s if state == "silent" else 0.0)
 
 
+def _rounded(seconds: float | None) -> float | None:
+    return None if seconds is None else round(seconds, 1)
+
+
 async def _lag(broker: Broker, at: Mapping[TopicPartition, int]) -> Mapping[str, int]:
     ends = await broker.ends(list(at))
     behind: Counter[str] = Counter()
@@ -150,37 +213,8 @@ def _owner(leases: Mapping[str, Lease], role: str | None) -> str | None:
 
 def to_json(overview: Overview) -> dict[str, Any]:
     """The overview as JSON. A shard's rates are null unless its report is current."""
-    return {
-        "shards": [_shard_json(each) for each in overview.shards],
-        "queues": [
-            {
-                "name": queue.name,
-                "waiting": queue.waiting,
-                "oldestSeconds": round(queue.oldest_s, 1),
-                **({} if queue.part is None else {"role": queue.part, "owner": owner}),
-            }
-            for queue, owner in overview.queues
-        ],
-        "clock": overview.doubt,
-    }
-
-
-def _shard_json(view: ShardView) -> dict[str, Any]:
-    report, fresh = view.report, view.state in _FRESH
-    return {
-        "shard": view.shard,
-        "worker": view.worker,
-        "state": view.state,
-        "epoch": view.epoch,
-        "sinceSeconds": None if view.since_s is None else round(view.since_s, 1),
-        "toldSecondsAgo": None if view.age_s is None else round(view.age_s, 1),
-        "behind": view.total_lag,
-        "lag": view.lag,
-        "doing": report.doing if report and fresh else None,
-        "turnsPerSecond": report.turns_s if report and fresh else None,
-        "eventsPerSecond": report.records_s if report and fresh else None,
-        "chunk": report.chunk if report else None,
-        "recoverySeconds": report.recovery_s if report else None,
-        "rows": report.rows if report else None,
-        "inError": report.halted if report else None,
-    }
+    queues = [
+        _QUEUE.answer_of(queue, oldest=round(queue.oldest_s, 1), owner=_NO_OWNER if queue.part is None else owner)
+        for queue, owner in overview.queues
+    ]
+    return OVERVIEW.answer_of(overview, queues=queues)

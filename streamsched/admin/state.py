@@ -8,13 +8,17 @@ shards' positions: an import leaves them unchanged, so events that followed the 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import AsyncIterator
-from typing import Any, Final
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final
 
 import orjson
 
 from streamsched.admin.changelog import table
 from streamsched.codec.events.native import to_plain
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import object_by_name
 from streamsched.codec.views import explanation
 from streamsched.domain.errors import NotFoundError
 from streamsched.domain.events.event import schedule_key
@@ -26,6 +30,27 @@ from streamsched.ports.broker import Broker
 from streamsched.stream.agents.accumulated import TriggerStates
 
 VERSION: Final = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownState:
+    """The state of a schedule in its shard."""
+
+    schedule: Annotated[str, About("default.flights.weekly")]
+    shard: Annotated[int, About(0)]
+    generation: int
+    enabled: Annotated[bool, About(of="is_enabled")]
+    keeping: Annotated[bool, About(of="definition.keeping")]
+    draining: Annotated[bool, About(False, of="definition.draining")]
+    backlog: Annotated[bool, About(False, of="definition.backlog")]
+    when: Annotated[str, About(of="trigger")]
+    fired: Annotated[int, About(0, of="sequence")]
+    progress: Annotated[Mapping[str, Any], About(schema={"type": "object"})]
+    open: Annotated[Mapping[str, Any], About(schema=object_by_name({"type": "object"}, "day=2026-03-01"))]
+
+
+STATE: Final = JsonShape(ShownState, "ShardState")
+_ANYWHERE: Final = JsonShape(ShownState, outside=("shard",))
 
 
 async def show(broker: Broker, ref: ScheduleRef) -> dict[str, Any]:
@@ -40,7 +65,7 @@ async def show(broker: Broker, ref: ScheduleRef) -> dict[str, Any]:
     found = state_to_json(TriggerStates(await table(broker, TRIGGERS_CHANGELOG, shard)), key)
     if found is None:
         raise NotFoundError("state of schedule", str(ref))
-    return {"schedule": found.pop("schedule"), "shard": shard, **found}
+    return {"shard": shard, **found}
 
 
 def state_to_json(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | None:
@@ -48,23 +73,15 @@ def state_to_json(accumulated: TriggerStates, key: bytes) -> dict[str, Any] | No
     state = accumulated.state(key)
     if state is None:
         return None
-    definition = state.definition
     cells = accumulated.cells(key) if state.plan.per is not None else {}
-    return {
-        "schedule": str(state.schedule),
-        "generation": state.generation,
-        "enabled": state.is_enabled,
-        "keeping": definition.keeping,
-        "draining": definition.draining,
-        "backlog": definition.backlog,
-        "when": str(state.trigger),
-        "fired": state.sequence,
-        "progress": to_plain({**explanation.to_json(explain(state)), **explanation.losses(state)}),
-        "open": {
+    return _ANYWHERE.answer_of(
+        state,
+        progress=to_plain({**explanation.to_json(explain(state)), **explanation.losses(state)}),
+        open={
             name: to_plain({"openedAt": cell.opened_at, **explanation.to_json(explain_cell(state.plan, cell, name))})
             for name, cell in cells.items()
         },
-    }
+    )
 
 
 async def export(broker: Broker) -> AsyncIterator[bytes]:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from streamsched.api.deps import ApiServices
@@ -28,6 +27,7 @@ from streamsched.domain.triggers.trigger import Partitions, leaf_id, leaves_with
 from streamsched.ports.intake import OpenKey
 from streamsched.store.catalog.records import ScheduleStatus
 from streamsched.store.expectations.records import ExpectationRecord
+from streamsched.wire.datasets import DatasetState
 
 #: Records of its home that are searched, unless more are asked for, and at the most.
 DEPTH: Final = 2000
@@ -41,18 +41,6 @@ _EXPECTATIONS, _MISSES = 200, 100
 #: Open keys of a schedule that are read, and those that are shown: so many that lack something, and that lack nothing.
 _KEYS: Final = 200
 _SHOWN_KEYS: Final = 5
-
-
-class DatasetState(StrEnum):
-    """Whether what was to come has come."""
-
-    #: Nothing that the caller may view says what belongs to it.
-    NO_EXPECTATION = "no expectation"
-    #: An open key of a roll-up misses a period, or an expectation is missing.
-    INCOMPLETE = "incomplete"
-    AS_EXPECTED = "as expected"
-    #: There is more than was read.
-    NOT_KNOWN = "not known"
 
 
 class PartitionCommit(NamedTuple):
@@ -191,11 +179,6 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
         expectations=expected[:LISTENERS],
         more_expectations=max(0, len(expected) - LISTENERS),
     )
-
-
-def state_of(status: ScheduleStatus) -> str:
-    """`enabled`, `paused`, `disabled`, or `error` of a schedule whose state is damaged."""
-    return "error" if status.halt is not None else status.record.status
 
 
 def _committed(tail: Sequence[LoggedEvent]) -> Iterator[LoggedEvent]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Annotated
+from typing import Annotated, Final
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -17,6 +17,9 @@ from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import PUBLIC, VIEW_ALL
 from streamsched.api.routing.table import RouteTable
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import any_text, object_by_name
 from streamsched.process.health import ProcessHealth
 from streamsched.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -42,6 +45,17 @@ class Health:
     metrics: Metrics
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthState:
+    """What the checks found: `ok`, or what is wrong."""
+
+    status: Annotated[str, About("ready")]
+    checks: Annotated[Mapping[str, str], About(schema=object_by_name(any_text("ok"), "database"))]
+
+
+HEALTH: Final = JsonShape(HealthState, "Health")
+
+
 async def _health(request: Request) -> Health:
     health: Health = request.app.state.health
     return health
@@ -65,7 +79,7 @@ def make_health(health: Health) -> Starlette:
     return app
 
 
-@routes.get("/health/live", "Get liveness", may=PUBLIC, answers={200: "Health", 503: "Health"})
+@routes.get("/health/live", "Get liveness", may=PUBLIC, answers={200: HEALTH.answer, 503: HEALTH.answer})
 async def live(health: HealthDep) -> Response:
     """200 unless a part of the process is permanently stuck; then 503 and the process should be restarted. `checks` has
     each check with `ok` or its failure.
@@ -73,7 +87,7 @@ async def live(health: HealthDep) -> Response:
     return _response(health.live(), passed="live", failed="stuck")
 
 
-@routes.get("/health/ready", "Get readiness", may=PUBLIC, answers={200: "Health", 503: "Health"})
+@routes.get("/health/ready", "Get readiness", may=PUBLIC, answers={200: HEALTH.answer, 503: HEALTH.answer})
 async def ready(health: HealthDep) -> Response:
     """200 when all dependencies respond and the process makes progress, else 503. `checks` has each check with `ok` or
     its failure. `clock` says when the database's clock has jumped, which makes no process unready.
@@ -92,4 +106,4 @@ def _response(findings: Findings, remarks: Findings | None = None, *, passed: st
     wrong = any(reason is not None for reason in findings.values())
     status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
     checks = {name: reason or "ok" for name, reason in {**findings, **(remarks or {})}.items()}
-    return rendered({"status": failed if wrong else passed, "checks": checks}, status=status)
+    return rendered(HEALTH.answer_of(status=failed if wrong else passed, checks=checks), status=status)

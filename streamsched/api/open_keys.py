@@ -12,8 +12,7 @@ from streamsched.codec.records.state import decode_key
 from streamsched.codec.shape.about import About
 from streamsched.codec.shape.by_hand import ByHand, keep_json
 from streamsched.codec.shape.json_shape import JsonShape
-from streamsched.codec.shape.named_schema import NamedSchema
-from streamsched.codec.shape.schemas import answer, any_text, array, nullable, ref
+from streamsched.codec.shape.schemas import ref
 from streamsched.codec.views import explanation
 from streamsched.domain.access.sight import Sees
 from streamsched.domain.fold.cell import Cell
@@ -26,7 +25,7 @@ from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.triggers.trigger import ProgramStatus, leaf_id, leaves, run_of
 from streamsched.ports.intake import OpenKey
 from streamsched.store.jobs.descendants import DescendantReader
-from streamsched.wire.schedules import LOSSES
+from streamsched.wire.schedules import LOSSES, ScheduleLosses
 
 _JOB: Final = About("default.flights.weekly.1.1")
 
@@ -76,14 +75,18 @@ class OpenKeyState:
 
 
 _KEY: Final = JsonShape(OpenKeyState, sometimes=("runOf", "missing"))
-KEYS: Final = NamedSchema(
-    "KeyPage",
-    lambda: answer(
-        {"keys": array(_KEY.answer_schema()), "losses": nullable(LOSSES.answer_schema())},
-        {"next": any_text("day=2026-03-01")},
-    ),
-    [explanation.PROGRESS],
-)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenKeyPage:
+    """Open keys of a schedule, and what it lost."""
+
+    keys: Annotated[Sequence[OpenKeyState], About(shape=_KEY)]
+    losses: Annotated[ScheduleLosses | None, About(shape=LOSSES)]
+    next: Annotated[str, About("day=2026-03-01")] = ""
+
+
+KEYS: Final = JsonShape(OpenKeyPage, "KeyPage", sometimes=("next",))
 
 
 async def key_views(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import assert_never
+from typing import Any, assert_never
 
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.jobs.job import JobState
@@ -34,6 +34,11 @@ class ReportLine:
     then: tuple[str, ...] = ()
     job: ConsumingJob | None = None
     schedule: CurrentSchedule | None = None
+
+    @property
+    def progress(self) -> Mapping[str, Any] | None:
+        """Of the schedule, while no job has consumed the event."""
+        return None if self.job is not None or self.schedule is None else self.schedule.progress
 
 
 @dataclass(frozen=True, slots=True)

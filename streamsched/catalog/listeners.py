@@ -26,6 +26,7 @@ from streamsched.domain.triggers.trigger import (
 )
 from streamsched.ports.clock import Clock
 from streamsched.store.events.event_traces import CurrentSchedule, EventTraces
+from streamsched.wire.events import KeylessEvent
 
 #: How long a key with a listener is cached. A key without one is queried every time.
 _TTL: Final = timedelta(seconds=5)
@@ -38,16 +39,6 @@ _TIMEOUT: Final = 0.5
 _MAX_CHECKED: Final = 20
 _MAX_LEAVES: Final = 20
 _MAX_PARTITIONS: Final = 100
-
-
-class KeylessEvent(NamedTuple):
-    """An event of which something has no key for any schedule that listens. `why`: a sentence that begins with `it`, or
-    with the number of its partitions.
-    """
-
-    id: str
-    key: str
-    why: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +93,7 @@ class Listeners:
                     self._cached[key] = _find_heard(key, listening, now + _TTL)
                 elif key in found:
                     unheard.append(key)
-        return ListenerHints(unheard, [*_find_keyless(events[:_MAX_CHECKED], self._cached)])
+        return ListenerHints(unheard, tuple(_find_keyless(events[:_MAX_CHECKED], self._cached)))
 
 
 def _find_heard(key: str, listening: Sequence[CurrentSchedule], until: datetime) -> _Heard:

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Generic, TypeVar
 from urllib.parse import quote
 
-from streamsched.client.models import AcceptedEvents
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
 from streamsched.domain.events.event import Event
 from streamsched.wire.backfills import BACKFILL, Backfill
+from streamsched.wire.events import ACCEPTED, AcceptedEvents
 from streamsched.wire.jobs import JOB, JOB_REASON, MADE, Job, JobReason, MadeJob
 from streamsched.wire.quotas import NAMESPACE_QUOTAS, QUOTA, UsedQuota
 from streamsched.wire.runs import RUN, Run
@@ -246,7 +246,7 @@ def _check_accepted(reply: Reply) -> AcceptedEvents:
     found = refusals_from_json(reply.data)
     if found:
         raise RefusedError(found, reply.data["accepted"])
-    return AcceptedEvents(reply.data["accepted"], tuple(reply.data["ids"]), tuple(reply.data.get("unheard") or ()))
+    return ACCEPTED.take(reply.data)
 
 
 def _suspended(reply: Reply) -> SuspendedSchedule:

@@ -5,19 +5,10 @@ UTC.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Self
-
-
-@dataclass(frozen=True, slots=True)
-class AcceptedEvents:
-    """Events that the log has acknowledged: how many, their ids, and the event keys that no schedule listens to."""
-
-    events: int
-    ids: Sequence[str]
-    unheard: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,8 @@ from streamsched.codec.events.native import dumps, fact_from_json, fact_to_json,
 from streamsched.codec.json.reading import Fields, kind
 from streamsched.codec.shape.about import REASON, About
 from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import array, extend, object_by_name, one_of, record, text
 from streamsched.domain.backfills.key_values import KeyValues, NumberRange, PeriodRange, parse_values
 from streamsched.domain.backfills.request import (
     MOST_ACTIVE,
@@ -45,6 +47,22 @@ _ABOUT: Final = {
 }
 #: Of a request, besides its span.
 OPTIONS: Final = JsonShape(BackfillRequest, outside=("schedule", "token", "span"), about=_ABOUT)
+_VALUES: Final = one_of(text("2013-01-01..2013-01-31"), array(text("AA")))
+_SPAN: Final = {
+    "from": text("2026-03-01"),
+    "to": text("2026-03-07"),
+    "keys": object_by_name(_VALUES, "day"),
+    "dataset": text("default.flights"),
+    "partitions": array(one_of(text("day=2026-03-01"), {"type": "object"})),
+}
+NEW: Final = NamedSchema(
+    "NewBackfill",
+    lambda: {
+        **extend(record({}, _SPAN), OPTIONS.body_schema()),
+        "description": "One span: `from` and `to`, or `keys`, or `dataset` and `partitions`.",
+        "examples": [{"from": "2026-03-01", "to": "2026-03-07", "maxActive": 4, "reason": "the feed was down"}],
+    },
+)
 _STORED: Final = JsonShape(BackfillRequest, outside=("schedule", "token", "span", "confirmed"), about=_ABOUT)
 
 

@@ -89,5 +89,30 @@ class QueueState:
     ready_at: datetime | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsState:
+    """The number of partitions of lanes. While it changes, `wanted` is another or `settled` is false.
+
+    Attributes:
+        step: what is next.
+        taken: how many have, or had, an owner.
+    """
+
+    partitions: Annotated[int, About(16, of="layout.partitions")]
+    wanted: Annotated[int | None, About(16, of="layout.wanted")]
+    settled: Annotated[bool, About(of="layout.settled")]
+    step: str | None
+    taken: Annotated[int, About(16)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPartitions:
+    """A wanted number of partitions of lanes."""
+
+    partitions: Annotated[int, About(32, minimum=1, maximum=256)]
+
+
 QUEUE: Final = JsonShape(QueueState, "Queue")
+PARTITIONS: Final = JsonShape(PartitionsState, "LanePartitions")
+NEW_PARTITIONS: Final = JsonShape(NewPartitions, "NewLanePartitions")
 NEW_POLICY: Final = POLICY.body_with(reason=(str, REASON))

@@ -13,12 +13,28 @@ from __future__ import annotations
 
 import binascii
 from base64 import b64decode
-from datetime import datetime
-from typing import Any, Final
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final
 
 import orjson
 
 from streamsched.codec.json.reading import Fields, prefix_errors
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import (
+    anything,
+    array,
+    choice,
+    duration,
+    instant,
+    integer,
+    one_of,
+    record,
+    ref,
+    text,
+)
 from streamsched.codec.triggers import time_leaf
 from streamsched.domain.limits import add_duration
 from streamsched.domain.schedules.schedule import Misfire
@@ -28,6 +44,61 @@ from streamsched.domain.tasks.task_retry import TaskRetry
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.triggers.trigger import Cron, Every
 from streamsched.wire.queues import RETRY
+
+NEW_TASK: Final = NamedSchema(
+    "NewTask",
+    lambda: (
+        record(
+            {"key": text("welcome")},
+            {
+                "lane": text("customer-7"),
+                "due": instant(),
+                "after": duration("10m"),
+                "data": anything({"to": "x"}),
+                "text": text("hello"),
+                "base64": text("aGVsbG8="),
+                "contentType": text("application/json"),
+                "recurrence": record(
+                    {"rhythm": {"type": "object", "examples": [{"type": "EVERY", "interval": "1h"}]}},
+                    {
+                        "repeats": integer(10, least=1),
+                        "until": instant(),
+                        "ttl": duration("1d"),
+                        "misfire": choice(Misfire),
+                        "window": duration("6h"),
+                    },
+                ),
+                "retry": ref("TaskRetry"),
+                "onExisting": choice(OnExisting),
+            },
+        )
+        | {"examples": [{"key": "welcome", "lane": "customer-7", "after": "10m", "data": {"to": "x"}}]}
+    ),
+    RETRY.parts,
+)
+NEW_TASKS: Final = NamedSchema("NewTasks", one_of(ref("NewTask"), array(ref("NewTask"), maxItems=1000)), [NEW_TASK])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewDue:
+    """Another time of a task: at an instant, or after a duration."""
+
+    due: datetime | None = None
+    after: Annotated[timedelta | None, About("10m")] = None
+    reason: Annotated[str, REASON] = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskOwner:
+    """A process that delivers tasks."""
+
+    id: Annotated[str, About("host-1")]
+    url: Annotated[str, About("http://host:1234")]
+
+
+DUE: Final = JsonShape(NewDue)
+NEW_DUE: Final = NamedSchema("NewDue", lambda: {**DUE.body_schema(), "examples": [{"after": "10m"}]})
+OWNER: Final = JsonShape(TaskOwner)
 
 _JSON: Final = "application/json"
 

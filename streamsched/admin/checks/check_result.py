@@ -5,6 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Annotated, Final
+
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.schemas import any_text
 
 
 class CheckLevel(StrEnum):
@@ -23,6 +28,22 @@ class CheckResult:
     health: CheckLevel
     found: str
     advice: str = ""
+
+
+FINDING: Final = JsonShape(
+    CheckResult, "Finding", about={"check": About("clocks"), "advice": About(schema=any_text(""))}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """All checks. `health`: the worst."""
+
+    health: CheckLevel
+    findings: Annotated[Sequence[CheckResult], About(shape=FINDING)]
+
+
+CHECKS: Final = JsonShape(CheckReport, "Checks")
 
 
 def worst_level(findings: Sequence[CheckResult]) -> CheckLevel:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final
 
-from streamsched.domain.clock_judge import confirm_clock
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.domain.clock_judge import ClockFact, confirm_clock
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.limits import add_duration
 from streamsched.store.server.clock_judgements import ClockJudgements, ClockState
@@ -35,13 +39,46 @@ async def confirm(judgements: ClockJudgements, number: int, *, by: str) -> Clock
     return await judgements.state()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LastJudgement:
+    """What was judged last, when, and by whom."""
+
+    fact: ClockFact
+    at: datetime
+    by: Annotated[str, About("launcher-1", of="judged_by")]
+
+
+_LAST: Final = JsonShape(LastJudgement)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClockSummary:
+    """PostgreSQL's clock, and the time that processes go by."""
+
+    database: Annotated[datetime, About(of="theirs")]
+    counted: datetime
+    ahead_seconds: Annotated[float, About(31536000.0)]
+    doubt: str | None
+    number: Annotated[int, About(of="record.number")]
+    last: Annotated[LastJudgement | None, About(shape=_LAST)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenJudgement:
+    """The number of the judgement that a person has seen."""
+
+    number: Annotated[int, About(1, least=0)]
+
+
+CLOCK: Final = JsonShape(ClockSummary, "Clock")
+SEEN: Final = JsonShape(SeenJudgement)
+
+
 def to_json(state: ClockState) -> dict[str, Any]:
     """The clock as JSON."""
-    return {
-        "database": state.theirs,
-        "counted": add_duration(state.theirs, -state.record.ahead),
-        "aheadSeconds": round(state.record.ahead.total_seconds(), 3),
-        "doubt": state.doubt,
-        "number": state.record.number,
-        "last": None if state.fact is None else {"fact": state.fact.value, "at": state.at, "by": state.judged_by},
-    }
+    return CLOCK.answer_of(
+        state,
+        counted=add_duration(state.theirs, -state.record.ahead),
+        ahead_seconds=round(state.record.ahead.total_seconds(), 3),
+        last=None if state.fact is None else state,
+    )

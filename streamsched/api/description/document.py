@@ -13,13 +13,7 @@ from streamsched import __version__
 from streamsched.api.body import LINES
 from streamsched.api.bounds.request_limits import EVENTS as MOST_EVENTS
 from streamsched.api.bounds.request_limits import RequestLimit
-from streamsched.api.description.definitions import ANSWERS
-from streamsched.api.description.events import OF_EVENTS
 from streamsched.api.description.examples import example_of
-from streamsched.api.description.executions import EXECUTIONS
-from streamsched.api.description.expecting import EXPECTING
-from streamsched.api.description.needs import NEEDS
-from streamsched.api.description.operating import OPERATING
 from streamsched.api.description.shared_schemas import REASON, SHARED
 from streamsched.api.plan_views import PLAN
 from streamsched.api.preconditions import expected, tagged
@@ -31,7 +25,8 @@ from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.events import EVENTS
 from streamsched.codec.shape.named_schema import NamedSchema
-from streamsched.codec.shape.schemas import Definitions, Schema, array, extend, one_of, record, ref
+from streamsched.codec.shape.schemas import Definitions, Schema, array, extend, record, ref
+from streamsched.wire.events import REFUSED
 
 Document = dict[str, Any]
 
@@ -64,16 +59,9 @@ def schemas(routes: Iterable[Route] = ()) -> dict[str, Schema]:
         **DEFINITIONS,
         **EVENTS,
         **SHARED,
-        **ANSWERS,
-        **EXECUTIONS,
-        **OPERATING,
-        **OF_EVENTS,
-        **NEEDS,
-        **EXPECTING,
         "CloudEvents": array(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),
-        "NewTasks": one_of(ref("NewTask"), array(ref("NewTask"), maxItems=1000)),
         "PauseRequest": extend(DEFINITIONS["Pause"], record({}, REASON)),
-        **{shape.name: shape.schema for shape in PLAN.answer.all},
+        **{shape.name: shape.schema for shape in (*PLAN.answer.all, *REFUSED.all)},
         **{shape.name: shape.schema for route in routes for shape in route.shapes},
     }
 

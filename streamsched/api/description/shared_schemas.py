@@ -1,4 +1,4 @@
-"""What the descriptions of several routes share: problems, changes, plans and losses."""
+"""Schemas that no shape has: reasons, problems, and bodies that are no JSON or in any dialect."""
 
 from __future__ import annotations
 
@@ -8,30 +8,27 @@ from streamsched.codec.shape.schemas import (
     Definitions,
     answer,
     any_text,
+    array,
     boolean,
-    choice,
-    instant,
     integer,
-    nullable,
     number,
+    one_of,
     record,
+    ref,
     text,
 )
 
-#: Names in answers, as examples.
-APP: Final = any_text("default.flights")
-SCHEDULE: Final = any_text("default.flights.weekly")
-PROGRAM: Final = any_text("default.flights.join")
-JOB: Final = any_text("default.flights.weekly.1.1")
-RUN: Final = any_text("default.flights.weekly.1.1.r1")
-STATE: Final = choice(("enabled", "paused", "disabled", "error"))
-WHEN: Final = nullable(instant())
-MAYBE_TEXT: Final = nullable(any_text("a text"))
 REASON: Final = {"reason": text("moved to the new cluster", about="Stored in the history.")}
 
 SHARED: Final[Definitions] = {
     "Reason": record({}, REASON, "Why; stored in the history."),
-    "Nothing": record({}),
+    "Archive": text("bytes of a tar archive", contentMediaType="application/x-tar"),
+    "AnyText": text("a line", pattern="^.*$"),
+    "AnyEvents": one_of(
+        ref("Event"),
+        array(one_of(ref("Event"), {"type": "object"})),
+        {"type": "object", "description": "A CDAP notification."},
+    ),
     "Problem": answer(
         {
             "type": any_text("urn:streamsched:problem:bad-request"),

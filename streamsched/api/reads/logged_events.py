@@ -6,17 +6,32 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, Final, assert_never
 
 from streamsched.api.reads.log_tail import TailRecord, log_tail
 from streamsched.codec import event as event_codec
 from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.json_shape import JsonShape
 from streamsched.domain.errors import DecodeError, InvalidError
-from streamsched.domain.events.event import Event, Fact
+from streamsched.domain.events.event import (
+    CustomHappened,
+    Event,
+    Fact,
+    PartitionsAdded,
+    ProgramReached,
+    StreamSize,
+    Ticked,
+)
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Broker, Record, TopicPartition
+
+#: Characters of a text, and partitions or attributes that it names.
+_LONGEST: Final = 500
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +56,11 @@ class LoggedEvent:
     def fact(self) -> Fact | None:
         return None if self.event is None else self.event.fact
 
+    @property
+    def what(self) -> str | None:
+        """What happened, in a few words."""
+        return None if self.event is None else _what(self.event.fact)
+
 
 @dataclass(frozen=True, slots=True)
 class EventTail:
@@ -51,6 +71,31 @@ class EventTail:
     whole: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListedEvent:
+    """A record of a public topic, as lists show it."""
+
+    id: Annotated[str, About("e1")]
+    source: Annotated[str, About("feeds")]
+    at: datetime
+    position: Annotated[str, About("partitions/0/17")]
+    time: Annotated[datetime | None, About(of="event.time")]
+    key: Annotated[str | None, About(of="event.key")]
+    what: str | None
+    problem: Annotated[str | None, About(blank=True)]
+
+
+EVENT_LIST: Final = JsonShape(
+    EventTail,
+    "EventList",
+    about={
+        "events": About(shape=JsonShape(ListedEvent)),
+        "searched": About(1000),
+        "whole": About(False, name="searchedAll"),
+    },
+)
+
+
 def logged_event(found: TailRecord) -> LoggedEvent:
     """The event that a record of a public topic is."""
     raw = found.record.value or b""
@@ -59,7 +104,7 @@ def logged_event(found: TailRecord) -> LoggedEvent:
         event = event_codec.decode(raw, fallback_id=position, fallback_time=found.appended)
     except DecodeError as error:
         name, source = event_codec.find_identity(raw) or (position, "")
-        return LoggedEvent(found.name, found.appended, name, source, None, str(error), raw)
+        return LoggedEvent(found.name, found.appended, name, source, None, str(error)[:_LONGEST], raw)
     return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
 
 
@@ -121,3 +166,20 @@ def _signalled(records: Sequence[TailRecord], limit: int) -> list[LoggedEvent]:
         if len(found) == limit:
             break
     return found
+
+
+def _what(fact: Fact) -> str:
+    match fact:
+        case PartitionsAdded(partitions=named, count=count):
+            keys = ", ".join(each.key for each in named[:_NAMED])
+            return (f"{count} partition{'' if count == 1 else 's'}" + (f": {keys}" if keys else ""))[:_LONGEST]
+        case StreamSize(bytes=size, absolute=absolute):
+            return f"{size} bytes" if absolute else f"{size} bytes more"
+        case ProgramReached(run_id=run, outcome=outcome):
+            return f"{outcome}: {run}"[:_LONGEST]
+        case CustomHappened(attributes=attributes):
+            return ", ".join(f"{name}={value}" for name, value in [*attributes.items()][:_NAMED])[:_LONGEST]
+        case Ticked(due_at=due_at):
+            return f"tick of {due_at.isoformat()}"
+        case _:
+            assert_never(fact)

@@ -17,9 +17,9 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, ANYBODY
-from streamsched.domain.access.audit import AuditEntry, Intact
 from streamsched.domain.errors import InvalidError
 from streamsched.wire.access import CALLER, CREATED_TOKEN, NEW_TOKEN, TOKEN, created_token_view, token_view
+from streamsched.wire.audit import ENTRY, VERDICT, verdict_view
 
 routes = Routes("/v1", "access")
 
@@ -70,7 +70,7 @@ async def revoke_token(token: str, body: BodyObject, caller: CallerDep, tokens: 
     return rendered(token_view(record, clock.now()))
 
 
-@routes.get("/audit", "List the audit", may=ADMINISTER_ALL, answers="AuditPage")
+@routes.get("/audit", "List the audit", may=ADMINISTER_ALL, answers=ENTRY.page("entries", "AuditPage"))
 async def list_audit(
     entries: AuditDep,
     caller: Annotated[str, Query(max_length=2000, description="Only entries of this caller, such as `token:ci`.")] = "",
@@ -81,30 +81,14 @@ async def list_audit(
     if after and not after.isdecimal():
         raise InvalidError("after", "must be `next` of the previous page")
     found = await entries.list_newest(before=int(after[:18]) if after else None, caller=caller, limit=limit + 1)
-    return rendered(page("entries", found, limit, _entry_view, lambda entry: str(entry.number)))
+    return rendered(page("entries", found, limit, ENTRY.write, lambda entry: str(entry.number)))
 
 
-@routes.get("/audit/verify", "Check the audit", may=ADMINISTER_ALL, answers="AuditVerdict")
+@routes.get("/audit/verify", "Check the audit", may=ADMINISTER_ALL, answers=VERDICT)
 async def verify_audit(entries: AuditDep) -> Response:
     """Reads the whole audit and checks its hash chain: `{"intact", "entries", "removed", "last"}`, or `{"intact":
     false, "number", "reason"}` of the first entry that is not as it was written, or is missing, at the end too. Keep
     `last` elsewhere: it proves the same later against a user who owns the database. `removed`: so many entries before
     these were kept for their time and are gone; one of action `forget` says so.
     """
-    verdict = await verify_all(entries)
-    if isinstance(verdict, Intact):
-        kept, last = verdict.entries - verdict.removed, verdict.last.hex()
-        return rendered({"intact": True, "entries": kept, "removed": verdict.removed, "last": last})
-    return rendered({"intact": False, "number": verdict.number, "reason": verdict.reason})
-
-
-def _entry_view(entry: AuditEntry) -> dict[str, object]:
-    return {
-        "number": entry.number,
-        "at": entry.at,
-        "caller": entry.caller,
-        "action": entry.action,
-        "target": entry.target,
-        "detail": entry.detail,
-        "hash": entry.hash.hex(),
-    }
+    return rendered(verdict_view(await verify_all(entries)))

@@ -17,7 +17,7 @@ from streamsched.api.routes.submissions import IdempotencyKey
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
-from streamsched.codec.backfills import request_from_json
+from streamsched.codec.backfills import NEW, request_from_json
 from streamsched.domain.backfills.backfill import BackfillFact, ItemState
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import ScheduleRef
@@ -42,7 +42,7 @@ _FACTS = {"pause": BackfillFact.PAUSED, "resume": BackfillFact.RESUMED, "cancel"
     "/schedules/{schedule}/backfills",
     "Start a backfill",
     may=OPERATE,
-    body="NewBackfill",
+    body=NEW,
     answers={200: BACKFILL_PLAN.answer, 202: STARTED_BACKFILL.answer},
     conflict=True,
     limit=LISTS,

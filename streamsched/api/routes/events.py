@@ -19,7 +19,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import partial
 from http import HTTPStatus
-from typing import Annotated, Any, Final, assert_never
+from typing import Annotated, Any, Final
 from uuid import uuid4
 
 from starlette.exceptions import HTTPException
@@ -32,36 +32,31 @@ from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
 from streamsched.api.problems import problem_response
-from streamsched.api.reads.logged_events import LoggedEvent, newest_events
+from streamsched.api.reads.logged_events import EVENT_LIST, newest_events
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import JSON, Body, Routes
 from streamsched.api.routing.rules import EMIT_ASKED, VIEW_ALL
+from streamsched.catalog.listeners import ListenerHints
 from streamsched.codec import event as event_codec
 from streamsched.codec.events import cloudevents
 from streamsched.codec.json.scalar import elements
 from streamsched.codec.problem import error_to_json
 from streamsched.domain.errors import DecodeError, ForbiddenError, InvalidError, Refusal
-from streamsched.domain.events.event import (
-    CustomHappened,
-    Event,
-    Fact,
-    PartitionsAdded,
-    ProgramReached,
-    StreamSize,
-    Ticked,
-)
+from streamsched.domain.events.event import Event
 from streamsched.log.topics import PUBLIC
+from streamsched.wire.events import ACCEPTED
 
 routes = Routes("", "events")
 
 #: Characters of a path or reason in an answer.
 _LONGEST: Final = 500
-#: Records of each partition that a list searches at most, and partitions or attributes that it names.
+#: Records of each partition that a list searches at most.
 _DEEPEST: Final = 100_000
 #: Events of a list. So many records of each partition are in memory, and one may have megabytes.
 _MOST_LISTED: Final = 100
-_NAMED: Final = 5
+#: Of a request that does not ask which events are heard.
+_UNASKED: Final = ListenerHints(())
 
 
 class ContentMode(StrEnum):
@@ -80,7 +75,7 @@ class Check(StrEnum):
     NONE = "none"
 
 
-@routes.get("/v1/events", "List events", may=VIEW_ALL, answers="EventList")
+@routes.get("/v1/events", "List events", may=VIEW_ALL, answers=EVENT_LIST.answer)
 async def list_events(
     services: ServicesDep,
     *,
@@ -96,40 +91,7 @@ async def list_events(
     cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
     """
     tail = await newest_events(services.events.broker, PUBLIC, depth=depth, text=text, limit=limit)
-    events = [_event_view(each) for each in tail.events]
-    return rendered({"events": events, "searched": tail.searched, "searchedAll": tail.whole})
-
-
-def _event_view(found: LoggedEvent) -> dict[str, Any]:
-    event = found.event
-    return {
-        "id": found.id,
-        "source": found.source,
-        "at": found.at,
-        "position": found.position,
-        "time": None if event is None else event.time,
-        "key": None if event is None else event.key,
-        "what": None if event is None else _what(event.fact),
-        "problem": found.problem[:_LONGEST] or None,
-    }
-
-
-def _what(fact: Fact) -> str:
-    """What happened, in a few words."""
-    match fact:
-        case PartitionsAdded(partitions=named, count=count):
-            keys = ", ".join(each.key for each in named[:_NAMED])
-            return (f"{count} partition{'' if count == 1 else 's'}" + (f": {keys}" if keys else ""))[:_LONGEST]
-        case StreamSize(bytes=size, absolute=absolute):
-            return f"{size} bytes" if absolute else f"{size} bytes more"
-        case ProgramReached(run_id=run, outcome=outcome):
-            return f"{outcome}: {run}"[:_LONGEST]
-        case CustomHappened(attributes=attributes):
-            return ", ".join(f"{name}={value}" for name, value in [*attributes.items()][:_NAMED])[:_LONGEST]
-        case Ticked(due_at=due_at):
-            return f"tick of {due_at.isoformat()}"
-        case _:
-            assert_never(fact)
+    return rendered(EVENT_LIST.write(tail))
 
 
 @routes.post(
@@ -143,7 +105,7 @@ def _what(fact: Fact) -> str:
             "application/cloudevents-batch+json": "CloudEvents",
         }
     ),
-    answers={202: "AcceptedEvents"},
+    answers={202: ACCEPTED.answer},
     missing=True,
     rated=True,
     limit=EVENTS,
@@ -187,21 +149,14 @@ async def accept(
     refused.sort(key=lambda each: each.index)
     if refused:
         services.metrics.add("events_rejected_total", len(refused), dialect=mode)
-    answer: dict[str, Any] = {
-        "accepted": len(events),
-        "ids": [event.id for event in events],
-        "errors": [
-            {"index": each.index, "path": each.path[:_LONGEST], "reason": each.reason[:_LONGEST]}
-            for each in refused[:MOST_LISTED]
-        ],
-    }
-    if len(refused) > MOST_LISTED:
-        answer["refused"] = len(refused)
-    if check is Check.LISTENERS:
-        hints = await services.events.listeners.hints(events)
-        answer["unheard"] = hints.unheard
-        if hints.keyless:
-            answer["keyless"] = [each._asdict() for each in hints.keyless]
+    hints = await services.events.listeners.hints(events) if check is Check.LISTENERS else _UNASKED
+    answer = ACCEPTED.answer_of(
+        hints,
+        events=len(events),
+        ids=[event.id for event in events],
+        errors=[Refusal(each.index, each.path[:_LONGEST], each.reason[:_LONGEST]) for each in refused[:MOST_LISTED]],
+        refused=len(refused) if len(refused) > MOST_LISTED else 0,
+    )
     return _answer(answer, refused)
 
 

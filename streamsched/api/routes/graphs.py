@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Annotated, Any, assert_never
 
@@ -25,8 +25,6 @@ from streamsched.codec.graph.pictures.picture import (
 )
 from streamsched.codec.graph.pictures.svg import to_svg
 from streamsched.codec.graph.pictures.texts import to_dot, to_mermaid
-from streamsched.codec.graph.task import task_to_json
-from streamsched.codec.json.reading import Fields
 from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.graph.ancestry import Ancestry
 from streamsched.domain.graph.node import NODE_STATES, NodeState
@@ -37,6 +35,29 @@ from streamsched.domain.limits import check_most
 from streamsched.domain.names import AppRef
 from streamsched.graph.submission import NodeReport, SubmissionPlan
 from streamsched.store.graph.nodes import NodeView
+from streamsched.wire.graphs import (
+    ANCESTRY,
+    AWAITING,
+    CANCELLATION,
+    CANCELLED,
+    DRAWN,
+    EXPLAINED,
+    GRAPH,
+    HOLDING,
+    LISTED,
+    NODE,
+    PICTURE,
+    PLAN,
+    RERUN,
+    SUBMISSION,
+    SUBMITTED,
+    AncestryEdge,
+    AwaitingNode,
+    CancelledNodes,
+    GraphTask,
+    GroupOfParents,
+    NodeSubmission,
+)
 
 routes = Routes("/v1/graphs", "graphs")
 
@@ -44,7 +65,7 @@ routes = Routes("/v1/graphs", "graphs")
 _SHOWN = 100
 
 
-@routes.get("/{namespace}/{app}", "Get a graph", may=VIEW, answers="Graph")
+@routes.get("/{namespace}/{app}", "Get a graph", may=VIEW, answers=GRAPH.answer)
 async def get_graph(namespace: str, app: str, graphs: GraphsDep) -> Response:
     """The tasks, parents before children, and the number of nodes by task and state. 404 for an app without tasks."""
     ref = AppRef(namespace, app)
@@ -52,11 +73,11 @@ async def get_graph(namespace: str, app: str, graphs: GraphsDep) -> Response:
     counts: dict[str, dict[str, int]] = {}
     for (task, state), number in (await graphs.counts(ref)).items():
         counts.setdefault(task, {})[state.value] = number
-    tasks = [{"name": name, **task_to_json(graph.task(name)), "nodes": counts.get(name, {})} for name in graph.order]
-    return rendered({"app": str(ref), "generation": stored.generation, "tasks": tasks})
+    tasks = [GraphTask(name=name, definition=graph.task(name), nodes=counts.get(name, {})) for name in graph.order]
+    return rendered(GRAPH.answer_of(stored, tasks=tasks))
 
 
-@routes.get("/{namespace}/{app}/nodes", "List nodes", may=VIEW, answers="NodeList")
+@routes.get("/{namespace}/{app}/nodes", "List nodes", may=VIEW, answers=LISTED.whole_list("nodes", "NodeList"))
 async def list_nodes(
     namespace: str,
     app: str,
@@ -71,10 +92,10 @@ async def list_nodes(
     """A page of nodes, by task and job id."""
     after = NodeId(after_task, after_job_id)
     found = await graphs.page(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
-    return rendered({"nodes": [_node(each) for each in found]})
+    return rendered({"nodes": [_listed(each) for each in found]})
 
 
-@routes.get("/{namespace}/{app}/nodes/{task}/{job_id:path}", "Get a node", may=VIEW, answers="Node")
+@routes.get("/{namespace}/{app}/nodes/{task}/{job_id:path}", "Get a node", may=VIEW, answers=EXPLAINED.answer)
 async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: GraphsDep) -> Response:
     """A node, and of each group of parents those that are missing, with their state: null of one that does not exist.
     `state` is null for a job id that was never asked for. `awaits` says what completes a node that runs nothing: its
@@ -87,7 +108,7 @@ async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: Gra
     "/{namespace}/{app}/picture",
     "Draw a graph",
     may=VIEW,
-    answers="Picture",
+    answers=DRAWN,
     media=(JSON, "image/svg+xml", "text/vnd.graphviz; charset=utf-8", PLAIN),
 )
 async def draw(
@@ -119,8 +140,8 @@ async def draw(
     "/{namespace}/{app}/rerun",
     "Run nodes again",
     may=OPERATE,
-    body="NodeRerun",
-    answers={202: "NodePlan", 200: "NodePlan"},
+    body=RERUN.body,
+    answers={202: PLAN.answer, 200: PLAN.answer},
     conflict=True,
     limit=LISTS,
 )
@@ -131,28 +152,25 @@ async def rerun(
     again; `downstream` counts it by task and state, as it is before.
     """
     ref = AppRef(namespace, app)
-    fields = Fields(body)
-    name, job_ids = fields.text("task"), fields.text_list("jobIds")
-    fields.check_all_read()
-    if not job_ids:
+    wanted = RERUN.read(body)
+    if not wanted.job_ids:
         raise InvalidError("$.jobIds", "is empty; name the job ids that run again")
-    check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
-    targets = [NodeId(name, each) for each in job_ids]
+    check_most(len(wanted.job_ids), MOST_VALUES, "$.jobIds", "job ids")
+    targets = [NodeId(wanted.task, each) for each in wanted.job_ids]
     downstream: dict[str, dict[str, int]] = {}
     for node, state in (await graphs.descendants(ref, targets)).items():
         by_state = downstream.setdefault(node.task, {})
         by_state[state.value] = by_state.get(state.value, 0) + 1
     plan = await graphs.submit(ref, targets, again=True, dry_run=dry_run)
-    status = HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED
-    return rendered({"task": name, "submitted": len(targets), "downstream": downstream, **_plan(plan)}, status=status)
+    return _planned(wanted.task, targets, plan, dry_run=dry_run, downstream=downstream)
 
 
 @routes.post(
     "/{namespace}/{app}/submit",
     "Submit job ids",
     may=OPERATE,
-    body="NodeSubmission",
-    answers={202: "NodePlan", 200: "NodePlan"},
+    body=SUBMITTED,
+    answers={202: PLAN.answer, 200: PLAN.answer},
     conflict=True,
     limit=LISTS,
 )
@@ -165,23 +183,19 @@ async def submit(
     on them waits again. Idempotent without `again`.
     """
     ref = AppRef(namespace, app)
-    fields = Fields(body)
-    name, again = fields.text("task"), fields.optional_boolean("again") or False
+    wanted = SUBMISSION.read(body)
     _, graph = await graphs.graph(ref)
-    job_ids = _job_ids(graph.task(name), fields)
-    fields.check_all_read()
-    targets = [NodeId(name, each) for each in job_ids]
-    plan = await graphs.submit(ref, targets, again=again, dry_run=dry_run)
-    status = HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED
-    return rendered({"task": name, "submitted": len(targets), **_plan(plan)}, status=status)
+    targets = [NodeId(wanted.task, each) for each in _job_ids(graph.task(wanted.task), wanted)]
+    plan = await graphs.submit(ref, targets, again=wanted.again, dry_run=dry_run)
+    return _planned(wanted.task, targets, plan, dry_run=dry_run)
 
 
 @routes.post(
     "/{namespace}/{app}/cancel",
     "Cancel nodes",
     may=OPERATE,
-    body="NodeCancellation",
-    answers={202: "CancelledNodes"},
+    body=CANCELLATION.body,
+    answers={202: CANCELLED.answer},
     conflict=True,
     limit=LISTS,
 )
@@ -193,53 +207,47 @@ async def cancel(
     nodes that waited, that had ended before, and that were never asked for. `running` are jobs that have a run, which
     is stopped by its own route.
     """
-    fields = Fields(body)
-    name, job_ids = fields.text("task"), fields.text_list("jobIds")
-    reason = fields.optional_text("reason") or ""
-    fields.check_all_read()
-    check_most(len(job_ids), MOST_VALUES, "$.jobIds", "job ids")
-    ref = AppRef(namespace, app)
-    nodes = await graphs.canonical(ref, [NodeId(name, each) for each in job_ids], "$.jobIds")
+    wanted = CANCELLATION.read(body)
+    check_most(len(wanted.job_ids), MOST_VALUES, "$.jobIds", "job ids")
+    ref, reason = AppRef(namespace, app), wanted.reason
+    nodes = await graphs.canonical(ref, [NodeId(wanted.task, each) for each in wanted.job_ids], "$.jobIds")
     before = await graphs.states(ref, nodes)
     found = await graphs.cancel(ref, nodes, reason)
-    cancelled, running = [], []
+    cancelled: list[str] = []
+    running: list[str] = []
     for job in found:
         try:
             await jobs.command(job, JobCommand.CANCEL, reason, now=clock.now())
             cancelled.append(job)
         except (ConflictError, NotFoundError):
             running.append(job)
-    waited = sum(state is NodeState.WAITING for state in before.values())
-    ended = sum(state in NODE_STATES.ends for state in before.values())
-    counts = {"failed": waited, "ended": ended, "unknown": len(nodes) - len(before)}
-    return rendered({"cancelled": cancelled, "running": running, **counts}, status=HTTPStatus.ACCEPTED)
+    made = CancelledNodes(
+        failed=sum(state is NodeState.WAITING for state in before.values()),
+        cancelled=cancelled,
+        running=running,
+        ended=sum(state in NODE_STATES.ends for state in before.values()),
+        unknown=len(nodes) - len(before),
+    )
+    return rendered(CANCELLED.write(made), status=HTTPStatus.ACCEPTED)
 
 
-def _job_ids(task: TaskTemplate, fields: Fields) -> tuple[str, ...]:
+def _job_ids(task: TaskTemplate, wanted: NodeSubmission) -> Sequence[str]:
     """Raises:
     InvalidError: neither job ids nor values, or both; too many.
     """
-    listed = fields.text_list("jobIds")
-    values: dict[str, tuple[str, ...]] = {}
-    if (found := fields.optional_object("values")) is not None:
-        values |= {name: found.text_list(name) for name in found.names()}
-    values |= {name: span(text, f"$.ranges.{name}") for name, text in fields.texts("ranges").items()}
-    values |= {name: everything(task, name) for name in fields.text_list("all")}
-    if bool(listed) == bool(values):
+    values: dict[str, Sequence[str]] = dict(wanted.values)
+    values |= {name: span(text, f"$.ranges.{name}") for name, text in wanted.ranges.items()}
+    values |= {name: everything(task, name) for name in wanted.all}
+    if bool(wanted.job_ids) == bool(values):
         raise InvalidError("$.jobIds", "give job ids, or values of their components")
-    check_most(len(listed), MOST_VALUES, "$.jobIds", "job ids")
-    return listed or select_job_ids(task, values)
+    check_most(len(wanted.job_ids), MOST_VALUES, "$.jobIds", "job ids")
+    return wanted.job_ids or select_job_ids(task, values)
 
 
 def _drawn(form: PictureFormat, picture: Picture) -> Response:
     match form:
         case PictureFormat.JSON:
-            boxes = [{"title": box.title, "detail": box.detail} for box in picture.boxes]
-            arrows = [
-                {"parent": each.parent, "child": each.child, "groups": each.label, "alternative": each.dashed}
-                for each in picture.arrows
-            ]
-            return rendered({"title": picture.title, "nodes": boxes, "edges": arrows, "note": picture.note})
+            return rendered(PICTURE.write(picture))
         case PictureFormat.DOT:
             return Response(to_dot(picture), media_type="text/vnd.graphviz")
         case PictureFormat.MERMAID:
@@ -252,88 +260,55 @@ def _drawn(form: PictureFormat, picture: Picture) -> Response:
 
 def _ancestry(found: Ancestry, states: Mapping[NodeId, NodeState]) -> Mapping[str, Any]:
     index = {node: number for number, node in enumerate(found.nodes)}
-    return {
-        "nodes": [
-            {
-                "task": each.task,
-                "jobId": each.job_id,
-                "state": states.get(each),
-                "awaits": found.awaited.get(each),
-            }
-            for each in found.nodes
-        ],
-        "edges": [
-            {"parent": index[each.parent], "child": index[each.child], "group": each.group} for each in found.edges
-        ],
-        "hidden": found.hidden,
-    }
+    nodes = [AWAITING.answer_of(each, state=states.get(each), awaits=found.awaited.get(each)) for each in found.nodes]
+    edges = [AncestryEdge(parent=index[each.parent], child=index[each.child], group=each.group) for each in found.edges]
+    return ANCESTRY.answer_of(found, nodes=nodes, edges=edges)
 
 
-def _plan(plan: SubmissionPlan) -> Mapping[str, Any]:
-    ended = [{"task": node.task, "jobId": node.job_id, "state": state} for node, state in plan.ended.items()]
-    return {
-        "created": dict(plan.created),
-        "reset": dict(plan.reset),
-        "joined": plan.joined,
-        "skipped": plan.skipped,
-        "ended": ended[:_SHOWN],
-        "endedInAll": len(ended),
-        "awaited": plan.awaited[:_SHOWN],
-        "awaitedInAll": len(plan.awaited),
-        "jobs": plan.jobs,
-    }
+def _planned(
+    task: str,
+    targets: Sequence[NodeId],
+    plan: SubmissionPlan,
+    *,
+    dry_run: bool,
+    downstream: Mapping[str, Mapping[str, int]] | None = None,
+) -> Response:
+    answer = PLAN.answer_of(
+        plan,
+        task=task,
+        submitted=len(targets),
+        downstream=downstream,
+        ended=[NODE.answer_of(node, state=plan.ended[node]) for node in list(plan.ended)[:_SHOWN]],
+        ended_in_all=len(plan.ended),
+        awaited=plan.awaited[:_SHOWN],
+        awaited_in_all=len(plan.awaited),
+    )
+    return rendered(answer, status=HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED)
 
 
-def _node(view: NodeView) -> Mapping[str, Any]:
-    node = view.node
-    return {
-        "task": node.id.task,
-        "jobId": node.id.job_id,
-        "state": node.state,
-        "runState": view.run_state if node.state is NodeState.QUEUED else None,
-        "job": view.job,
-        "round": node.round,
-        "reason": view.reason,
-        "createdAt": view.created_at,
-        "changedAt": view.changed_at,
-    }
+def _listed(view: NodeView) -> Mapping[str, Any]:
+    return LISTED.answer_of(view.node.id, view, state=view.node.state, run_state=view.run_state_if_queued)
 
 
 def _report(report: NodeReport) -> Mapping[str, Any]:
-    groups = []
+    groups: list[GroupOfParents] = []
     for group, states in report.groups:
-        missing = [(parent, states[parent]) for parent in report.lacks.get(group.group, ())]
-        groups.append(
-            {
-                "group": group.name,
-                "parents": len(states),
-                "missing": len(missing),
-                "lacks": [
-                    {
-                        "task": each.task,
-                        "jobId": each.job_id,
-                        "state": state,
-                        "awaits": report.awaited.get(each),
-                    }
-                    for each, state in missing[:_SHOWN]
-                ],
-            }
-        )
-    known = {"task": report.node.task, "jobId": report.node.job_id, "state": None, "job": None, "reason": ""}
-    known |= {"awaits": report.awaited.get(report.node)}
-    roots = {
-        "roots": [
-            {
-                "task": each.task,
-                "jobId": each.job_id,
-                "state": None if view is None else view.node.state,
-                "job": None if view is None else view.job,
-                "reason": "" if view is None else view.reason,
-            }
-            for each, view in report.roots.items()
-        ],
-        "rootsInAll": report.roots_in_all,
-        "allRoots": report.all_roots,
-    }
-    own = {} if report.view is None else _node(report.view)
-    return {**known, **own, "valid": report.valid, "groups": groups, **roots}
+        missing = report.lacks.get(group.group, ())
+        lacks = [
+            AwaitingNode(task=each.task, job_id=each.job_id, state=states[each], awaits=report.awaited.get(each))
+            for each in missing[:_SHOWN]
+        ]
+        groups.append(GroupOfParents(group=group.name, parents=len(states), missing=len(missing), lacks=lacks))
+    roots = [HOLDING.answer_of(node, **_holding(view)) for node, view in report.roots.items()]
+    view, more = report.view, {}
+    if view is not None:
+        more = {"run_state": view.run_state_if_queued, "round": view.node.round}
+        more |= {"created_at": view.created_at, "changed_at": view.changed_at}
+    awaits = report.awaited.get(report.node)
+    return EXPLAINED.answer_of(report.node, report, awaits=awaits, groups=groups, roots=roots, **_holding(view), **more)
+
+
+def _holding(view: NodeView | None) -> Mapping[str, Any]:
+    if view is None:
+        return {"state": None, "job": None, "reason": ""}
+    return {"state": view.node.state, "job": view.job, "reason": view.reason}

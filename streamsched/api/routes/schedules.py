@@ -114,7 +114,7 @@ async def get_schedule(schedule: str, catalog: CatalogDep, services: ServicesDep
     return tagged(SCHEDULE.answer_of(status, verdicts=totals, grants=used or None), str(status.record.generation))
 
 
-@routes.get("/{schedule}/keys", "List the open keys of a schedule", may=VIEW, answers=KEYS)
+@routes.get("/{schedule}/keys", "List the open keys of a schedule", may=VIEW, answers=KEYS.answer)
 async def list_keys(
     schedule: str,
     catalog: CatalogDep,
@@ -132,8 +132,8 @@ async def list_keys(
     status = await catalog.reader.schedule(ScheduleRef.parse(schedule))
     found = await services.schedules.keys.page(status.record.definition.ref, after=after, limit=limit)
     shown = await key_views(status.record, found, services.schedules.descendants, caller.sees)
-    losses = status.losses
-    return rendered({"keys": shown, "losses": losses, **({"next": found[-1].key} if len(found) == limit else {})})
+    following = found[-1].key if len(found) == limit else ""
+    return rendered(KEYS.answer_of(status, keys=shown, next=following))
 
 
 @routes.get("/{schedule}/history", "Get the history of a schedule", may=VIEW, answers=HISTORY)

@@ -17,20 +17,28 @@ from streamsched.api.routing.rules import ANYBODY, VIEW, VIEW_LIST
 from streamsched.catalog.change import time_leaves
 from streamsched.catalog.upcoming_ticks import soonest_ticks
 from streamsched.codec.triggers import trigger as trigger_codec
-from streamsched.codec.views import forecast as forecast_codec
 from streamsched.domain.names import AppRef, ScheduleRef
 from streamsched.domain.ticks.forecast import forecast
 from streamsched.domain.time.duration import duration_text
 from streamsched.domain.triggers.time_leaf import SinceLastRun
-from streamsched.domain.triggers.trigger import leaf_id
+from streamsched.domain.triggers.trigger import Trigger, leaf_id
 from streamsched.domain.triggers.trigger import leaves as all_leaves
+from streamsched.wire.ticks import (
+    FORECAST,
+    SCHEDULE_FORECAST,
+    TICK,
+    TICKS,
+    LeafForecast,
+    SinceLastRunState,
+    TriggerForecast,
+)
 
 routes = Routes("", "schedules")
 
 Count = Annotated[int, Query(ge=1, le=1000, description="Number of ticks of each time trigger.")]
 
 
-@routes.get("/v1/ticks", "List the next ticks of all schedules", may=VIEW_LIST, answers="TickList")
+@routes.get("/v1/ticks", "List the next ticks of all schedules", may=VIEW_LIST, answers=TICKS)
 async def coming_ticks(
     catalog: CatalogDep,
     clock: ClockDep,
@@ -46,25 +54,12 @@ async def coming_ticks(
     owner = None if app is None else AppRef.parse(app)
     records = await catalog.reader.list_ticking(limit=limit, namespace=namespace, app=owner)
     found = await asyncio.to_thread(soonest_ticks, records, clock.now(), limit=limit, until=until)
-    return rendered(
-        {
-            "ticks": [
-                {
-                    "schedule": str(tick.schedule.definition.ref),
-                    "program": str(tick.schedule.definition.program),
-                    "state": tick.schedule.status,
-                    "leaf": tick.leaf,
-                    "when": tick.when,
-                    "at": tick.at,
-                    "firesAt": tick.fires_at,
-                }
-                for tick in found
-            ]
-        }
-    )
+    return rendered({"ticks": [TICK.write(each) for each in found]})
 
 
-@routes.get("/v1/schedules/{schedule}/next", "List the next ticks of a schedule", may=VIEW, answers="ScheduleForecast")
+@routes.get(
+    "/v1/schedules/{schedule}/next", "List the next ticks of a schedule", may=VIEW, answers=SCHEDULE_FORECAST.answer
+)
 async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count: Count = 10) -> Response:
     """The next ticks of each time trigger of the schedule, whether it is enabled or not. `notes` and `omitted` explain
     ticks that daylight saving or a calendar changes. A tick that is one part of a composite trigger does not start the
@@ -73,38 +68,40 @@ async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count:
     """
     status = await catalog.reader.schedule(ScheduleRef.parse(schedule))
     record = status.record
-    ref, created_at = record.definition.ref, record.created_at
-    leaves = [
-        {
-            "leaf": name,
-            "when": str(leaf),
-            **forecast_codec.to_json(forecast(leaf, clock.now(), count, created_at=created_at, schedule=ref)),
-        }
-        for name, leaf in time_leaves(record.definition.trigger).items()
-    ]
+    ref, trigger = record.definition.ref, record.definition.trigger
+    leaves = _forecasts(trigger, clock.now(), count, created_at=record.created_at, schedule=ref)
     since = [
-        {
-            "leaf": leaf_id(leaf),
-            "when": str(leaf),
-            "after": duration_text(leaf.duration),
-            "at": status.since_last_run.get(leaf_id(leaf)),
-            "active": leaf_id(leaf) in status.since_last_run and status.since_last_run[leaf_id(leaf)] is None,
-        }
-        for leaf in dict.fromkeys(all_leaves(record.definition.trigger))
+        SinceLastRunState(
+            leaf=leaf_id(leaf),
+            when=str(leaf),
+            after=duration_text(leaf.duration),
+            at=status.since_last_run.get(leaf_id(leaf)),
+            active=leaf_id(leaf) in status.since_last_run and status.since_last_run[leaf_id(leaf)] is None,
+        )
+        for leaf in dict.fromkeys(all_leaves(trigger))
         if isinstance(leaf, SinceLastRun)
     ]
-    state = {"enabled": record.enabled, "state": record.status}
-    return rendered({"schedule": str(ref), **state, "leaves": leaves, "sinceLastRun": since})
+    return rendered(SCHEDULE_FORECAST.answer_of(record, leaves=leaves, since_last_run=since))
 
 
-@routes.post("/v1/triggers/next", "List the next ticks of a trigger", may=ANYBODY, body="Trigger", answers="Forecast")
+@routes.post(
+    "/v1/triggers/next", "List the next ticks of a trigger", may=ANYBODY, body="Trigger", answers=FORECAST.answer
+)
 async def next_ticks_of(body: BodyObject, clock: ClockDep, count: Count = 10) -> Response:
     """The next ticks of the time triggers in the body, as if it were deployed now. The body is the `trigger` of a
     schedule's definition.
     """
     now = clock.now()
-    leaves = [
-        {"leaf": name, "when": str(leaf), **forecast_codec.to_json(forecast(leaf, now, count, created_at=now))}
-        for name, leaf in time_leaves(trigger_codec.from_json(body)).items()
+    leaves = _forecasts(trigger_codec.from_json(body), now, count, created_at=now)
+    return rendered(FORECAST.write(TriggerForecast(leaves=leaves)))
+
+
+def _forecasts(
+    trigger: Trigger, now: datetime, count: int, *, created_at: datetime, schedule: ScheduleRef | None = None
+) -> list[LeafForecast]:
+    return [
+        LeafForecast(
+            leaf=name, when=str(leaf), forecast=forecast(leaf, now, count, created_at=created_at, schedule=schedule)
+        )
+        for name, leaf in time_leaves(trigger).items()
     ]
-    return rendered({"leaves": leaves})

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final
 
 from starlette.responses import Response
 
@@ -11,13 +14,59 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW_ALL
-from streamsched.catalog.event_report import EventReport, ReportLine, event_report
-from streamsched.codec.records.findings import reason_to_json
+from streamsched.catalog.event_report import EventReport, event_report
+from streamsched.codec.records.findings import REASON, reason_to_json
+from streamsched.codec.shape.about import About
+from streamsched.codec.shape.by_hand import ByHand, keep_json
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.domain.signals.finding import FindingReason
+from streamsched.domain.signals.verdict import Verdict
+from streamsched.store.events.event_traces import ConsumingJob
 
 routes = Routes("/v1/events", "events")
 
 
-@routes.get("/{event:path}/verdicts", "Get the verdicts of an event", may=VIEW_ALL, answers="EventReport")
+_JOB: Final = JsonShape(
+    ConsumingJob, outside=("run_state",), about={"job": About("default.flights.weekly.1.1", name="id")}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerdictState:
+    """A verdict. `job`: what consumed the event; without one `progress` is that of the schedule."""
+
+    at: Annotated[datetime, About(of="finding.at")]
+    source: Annotated[str, About("feeds", of="finding.source")]
+    verdict: Annotated[Verdict, About(of="finding.verdict")]
+    text: Annotated[str, About("was used by job default.flights.weekly.1.1")]
+    then: Sequence[str]
+    reason: Annotated[
+        FindingReason, About(of="finding.reason", spread=True, shape=ByHand(keep_json, reason_to_json, REASON))
+    ]
+    since: Annotated[datetime | None, About(of="finding.since")] = None
+    job: Annotated[
+        ConsumingJob | None,
+        About(
+            shape=JsonShape(
+                ConsumingJob, outside=("run_state",), about={"job": About("default.flights.weekly.1.1", name="id")}
+            )
+        ),
+    ] = None
+    progress: Annotated[Mapping[str, Any] | None, About(schema={"type": "object"})] = None
+
+
+REPORT: Final = JsonShape(
+    EventReport,
+    about={
+        "event": About("e1"),
+        "summary": About("1 schedule used it."),
+        "lines": About(name="verdicts", shape=JsonShape(VerdictState, sometimes=("since", "job", "progress"))),
+        "behind": About(0, "Turns whose verdicts are not stored yet."),
+    },
+)
+
+
+@routes.get("/{event:path}/verdicts", "Get the verdicts of an event", may=VIEW_ALL, answers=REPORT.answer)
 async def get_verdicts(
     event: str,
     services: ServicesDep,
@@ -28,40 +77,4 @@ async def get_verdicts(
     event is not an error: `verdicts` is empty, and `summary` and `hints` give possible causes.
     """
     trace = await services.events.traces.follow(event, source=source, limit=limit)
-    return rendered(report_view(event_report(trace, keep=services.settings.keep.verdicts)))
-
-
-def report_view(report: EventReport) -> dict[str, Any]:
-    """The report of an event."""
-    return {
-        "event": report.event,
-        "summary": report.summary,
-        "verdicts": [_line_view(line) for line in report.lines],
-        "hints": list(report.hints),
-        "behind": report.behind,
-    }
-
-
-def _line_view(line: ReportLine) -> dict[str, Any]:
-    finding, job, schedule = line.finding, line.job, line.schedule
-    view: dict[str, Any] = {
-        "at": finding.at,
-        "source": finding.source,
-        "verdict": finding.verdict,
-        "text": line.text,
-        "then": list(line.then),
-        **reason_to_json(finding.reason),
-    }
-    if finding.since is not None:
-        view["since"] = finding.since
-    if job is not None:
-        view["job"] = {
-            "id": job.job,
-            "state": job.state,
-            "reason": job.reason,
-            "joined": job.joined,
-            "runs": list(job.runs),
-        }
-    elif schedule is not None and schedule.progress is not None:
-        view["progress"] = schedule.progress
-    return view
+    return rendered(REPORT.write(event_report(trace, keep=services.settings.keep.verdicts)))

@@ -68,7 +68,8 @@ def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE,
 
     Exit code 1: a check failed.
     """
-    from streamsched.admin.doctor import examine, finding_json
+    from streamsched.admin.checks.check_result import FINDING
+    from streamsched.admin.doctor import examine
 
     async def run(at: Installation) -> Any:
         return await examine(
@@ -80,7 +81,7 @@ def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE,
         findings = ask("GET", "/v1/admin/checks", url=url)["findings"]
     else:
         location = _database_here()
-        findings = [finding_json(each) for each in administer(run)]
+        findings = [FINDING.write(each) for each in administer(run)]
     findings = [{"check": "installation", "health": "ok", "found": location, "advice": ""}, *findings]
     if not print_structured(findings, output):
         out = console()

@@ -59,15 +59,17 @@ def next_ticks(
 
     Notes mark days that daylight saving changes.
     """
-    from streamsched.codec.views import forecast as forecast_codec
+    from streamsched.codec.events.native import to_plain
     from streamsched.domain.ticks.fire_times import check_cron
     from streamsched.domain.ticks.forecast import forecast
     from streamsched.domain.triggers.time_leaf import Cron
+    from streamsched.wire.ticks import LEAF_TICKS
 
     leaf = Cron(expression, zone, dialect, in_gap, in_overlap)
     check_cron(leaf)
     since = _instant(after) if after else SystemClock().now()
-    found = {"when": str(leaf), **forecast_codec.to_json(forecast(leaf, since, count, created_at=since))}
+    coming = forecast(leaf, since, count, created_at=since)
+    found = to_plain({"when": str(leaf), **LEAF_TICKS.write(coming)})
     if not print_structured(found, output):
         print_forecast(found)
 

@@ -56,9 +56,11 @@ def list_letters(
 ) -> None:
     """Lists the dead letters that are not archived, newest first."""
     from streamsched.admin import dead_letters as admin
+    from streamsched.codec.events.native import to_plain
 
     async def read(at: Installation) -> dict[str, Any]:
-        return await admin.letters_page(at.broker, at.archived_letters, limit=limit or _LETTERS.page, after=after)
+        page = admin.letters_page(at.broker, at.archived_letters, limit=limit or _LETTERS.page, after=after)
+        return to_plain(await page)
 
     if through_api(url, direct=direct):
         letters, more = fetch_list(_PATH, _LETTERS.member, url=url, output=output, after=after, limit=limit)
@@ -72,13 +74,14 @@ def list_letters(
 
 def show(letter: Letter, *, direct: DirectOption = False, url: UrlOption = "") -> None:
     """Shows a dead letter with its record, as JSON."""
+    from streamsched.admin.dead_letters import LETTER
     from streamsched.admin.dead_letters import dead_letter as read
-    from streamsched.admin.dead_letters import to_json
+    from streamsched.codec.events.native import to_plain
 
     if through_api(url, direct=direct):
         print_json(ask("GET", f"{_PATH}/{_check_letter(letter)}", url=url))
     else:
-        print_json(to_json(administer(lambda at: read(at.broker, letter))))
+        print_json(to_plain(LETTER.write(administer(lambda at: read(at.broker, letter)))))
 
 
 def replay(

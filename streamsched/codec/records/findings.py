@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple, assert_never
 import orjson
 
 from streamsched.codec.json.scalar import LARGEST, integer, mapping, name, parse, schedule, sequence, text
+from streamsched.codec.shape import schemas
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.lateness import OnLate
 from streamsched.domain.signals.finding import (
@@ -38,6 +39,23 @@ from streamsched.domain.signals.finding import (
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 
 VERSION: Final = 1
+#: Of what `reason_to_json` writes.
+REASON: Final = schemas.answer(
+    {},
+    {
+        "schedule": schemas.any_text("default.flights.weekly"),
+        "generation": schemas.integer(1),
+        "next": schemas.integer(1),
+        "leaves": schemas.anything([]),
+        "cells": schemas.anything([]),
+        "why": schemas.anything(),
+        "late": schemas.anything(),
+        "key": schemas.any_text("partition:default.flights"),
+        "place": schemas.any_text(),
+        "path": schemas.any_text(),
+        "reason": schemas.any_text(),
+    },
+)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 #: Most events of one record, and its maximum size in bytes unless a single event is larger: far below the maximum

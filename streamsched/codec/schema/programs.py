@@ -8,6 +8,8 @@ from streamsched.codec.shape.schemas import (
     NAMESPACE,
     Definitions,
     Schema,
+    answer,
+    any_text,
     anything,
     array,
     boolean,
@@ -55,6 +57,10 @@ SIZES: Final = {
         {}, {"instances": integer(4, least=1, most=MOST_EXECUTORS), "cores": _CORES, "memory": _MEMORY}
     ),
 }
+_CONF: Final = secret_texts("spark.executor.memoryOverhead", "1g")
+#: Of a Spark profile as it is set, and as it is written.
+PROFILE_MEMBERS: Final = {"master": text("spark://host:7077"), "conf": _CONF, **SIZES}
+PROFILE_SETTINGS: Final = answer({"conf": _CONF}, {"master": any_text("spark://host:7077"), **SIZES})
 #: Members of programs that have a process.
 _OUTPUTS: Final = {
     "outputs": array(

@@ -66,8 +66,7 @@ def make_writer(
         is_value = place is not None and type(sources[place]) is made
         text = _text(each, number, value, hint, is_json=_is_json(hint, enums=not is_value))
         part = f"**{text}" if each.about.spread else f"{each.name!r}: {text}"
-        absent = f"not {value}" if each.default == () else f"{value} == default{number}"
-        parts.append(f"**({{}} if {absent} else {{{part}}})" if each.sometimes else part)
+        parts.append(f"**({{}} if {value} == default{number} else {{{part}}})" if each.sometimes else part)
     arguments = ", ".join((*(f"source{at}" for at in range(len(sources))), *(["*", *own] if own else ())))
     exec(f"def write({arguments}): return {{{', '.join(parts)}}}", known)
     return known["write"]

@@ -244,7 +244,7 @@ class JsonShape(Generic[T]):
         own = [each for each in self._members if not each.about.spread]
         always = {each.name: each.kind.answer_or_null for each in own if not each.sometimes}
         sometimes = {
-            each.name: each.kind.answer if each.default is None else each.kind.answer_or_null
+            each.name: each.kind.answer_or_null if each.required or each.default is not None else each.kind.answer
             for each in own
             if each.sometimes
         }

@@ -81,14 +81,14 @@ def _kind(annotation: Any, about: About) -> Kind:
         return _list(origin, arguments[0], about)
     if origin is Mapping:
         return _object(arguments[1], about)
+    if about.shape is not None:
+        return about.shape.kind
     if annotation in _PARSED:
         return _text_value(*_PARSED[annotation], about)
     if annotation in _PLAIN:
         return _PLAIN[annotation](about)
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return _choice(annotation, about)
-    if about.shape is not None:
-        return about.shape.kind
     if about.schema is not None:
         return _any_value(about)
     raise TypeError(f"nothing reads {annotation}")

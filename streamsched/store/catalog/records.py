@@ -142,6 +142,11 @@ class ScheduleStatus:
     removed: Sequence[RemovedProgram] = ()
 
     @property
+    def state(self) -> str:
+        """`enabled`, `paused`, `disabled`, or `error` of one whose state is damaged."""
+        return self.record.status if self.halt is None else "error"
+
+    @property
     def losses(self) -> ScheduleLosses | None:
         """Keys and events that this generation did not keep, of its progress (`codec.views.explanation.losses`); None
         when there are none.

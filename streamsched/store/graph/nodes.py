@@ -79,6 +79,11 @@ class NodeView:
     changed_at: datetime
     run_state: str | None = None
 
+    @property
+    def run_state_if_queued(self) -> str | None:
+        """The run of a node that has not ended; None of others."""
+        return self.run_state if self.node.state is NodeState.QUEUED else None
+
 
 class _GraphRow(NamedTuple):
     generation: int

@@ -171,7 +171,7 @@ def test_the_members_of_a_spread_one_are_those_of_the_object() -> None:
     kept = Kept(WEEKLY, {"size": 3})
     written = {"id": str(WEEKLY), "size": 3}
     assert SHOWN.write(kept) == written
-    assert SHOWN.answer_of(kept, notes=[], said=None) == {**written, "said": None}
+    assert SHOWN.answer_of(kept, notes=(), said=None) == {**written, "said": None}
     assert SHOWN.take(written) == Shown(id=str(WEEKLY), definition={"size": 3})
     schema = SHOWN.answer_schema()
     assert list(schema["properties"]) == ["id", "notes", "said", "size"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,10 +16,10 @@ from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import EMIT_ASKED, OPERATE_ASKED, VIEW_ALL
-from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.permission import Permission
-from streamsched.domain.datasets.bookmark import Bookmark, checked_bookmark_name
+from streamsched.domain.datasets.bookmark import checked_bookmark_name
 from streamsched.domain.errors import NotFoundError
+from streamsched.wire.bookmarks import ANY, BOOKMARK, CUES, DELETED, LISTED, NEW, OF_RUN, SET_BY_RUN, BookmarkState
 
 routes = Routes("/v1/bookmarks", "datasets")
 
@@ -45,60 +45,50 @@ NameDep = Annotated[str, Depends(_named)]
 RunQuery = Annotated[str | None, Query(max_length=2000, description="A run that reads by this bookmark.")]
 
 
-@routes.get("", "List bookmarks", may=VIEW_ALL, answers="BookmarkPage")
+@routes.get("", "List bookmarks", may=VIEW_ALL, answers=LISTED.page("bookmarks", "BookmarkPage"))
 async def list_bookmarks(bookmarks: BookmarksDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name, without values."""
     found = await bookmarks.list_names(after=after, limit=limit + 1)
-    return rendered(page("bookmarks", found, limit, _summary, lambda bookmark: bookmark.name))
+    return rendered(page("bookmarks", found, limit, LISTED.write, lambda bookmark: bookmark.name))
 
 
-@routes.get("/{name}", "Get a bookmark", may=EMIT_ASKED, answers="Bookmark")
+@routes.get("/{name}", "Get a bookmark", may=EMIT_ASKED, answers=ANY.answer)
 async def get_bookmark(name: NameDep, bookmarks: BookmarksDep, run: RunQuery = None) -> Response:
     """Its `value`, in the format of its reader, and its `revision`, which grows by one with each change. With `run`,
     `pending` is what that run sets by its success, null when nothing; a bookmark never set has revision 0 then.
     """
     if run is None:
-        return rendered(_view(await bookmarks.get(name)))
+        return rendered(BOOKMARK.answer_of(await bookmarks.get(name)))
     try:
-        found = _view(await bookmarks.get(name))
+        found = await bookmarks.get(name)
     except NotFoundError:
-        found = {"name": name, "revision": 0, "changedAt": None, "value": ""}
-    return rendered({**found, "pending": await bookmarks.pending_value(name, run)})
+        found = BookmarkState(name=name, revision=0, changed_at=None, value="", pending=None)
+    return rendered(OF_RUN.answer_of(found, pending=await bookmarks.pending_value(name, run)))
 
 
-@routes.get("/{name}/cue", "Get the number of cues of a bookmark", may=EMIT_ASKED, answers="Cues")
+@routes.get("/{name}/cue", "Get the number of cues of a bookmark", may=EMIT_ASKED, answers=CUES.answer)
 async def get_cue(name: NameDep, bookmarks: BookmarksDep) -> Response:
     """`cues`: how often an OpenLineage event said that its dataset was written; it only grows, and is 0 for a bookmark
     that does not exist. A watcher checks its table when the number differs from the last one.
     """
-    return rendered({"name": name, "cues": await bookmarks.count_cues(name)})
+    return rendered(CUES.answer_of(name=name, cues=await bookmarks.count_cues(name)))
 
 
-@routes.put("/{name}", "Set a bookmark", may=EMIT_ASKED, body="NewBookmark", answers="Bookmark", conflict=True)
+@routes.put("/{name}", "Set a bookmark", may=EMIT_ASKED, body=NEW.body, answers=ANY.answer, conflict=True)
 async def set_bookmark(name: NameDep, body: BodyObject, bookmarks: BookmarksDep, clock: ClockDep) -> Response:
     """Sets `value`, a text. `revision` is the revision that the caller has read, 0 when there was none. 409 when it has
     changed since. The same request again changes nothing. With `run`, it is set when that run completes, and not when
     it ends otherwise; the response has `pending` then.
     """
-    fields = Fields(body)
-    value, revision = fields.text("value"), fields.integer("revision", minimum=0)
-    run = fields.optional_text("run")
-    fields.check_all_read()
-    if run is not None:
-        await bookmarks.set_by_run(name, value, revision=revision, run=run)
-        return rendered({"name": name, "revision": revision, "pending": value})
-    return rendered(_view(await bookmarks.set(name, value, revision=revision, now=clock.now())))
+    wanted = NEW.read(body)
+    value, revision = wanted.value, wanted.revision
+    if wanted.run is not None:
+        await bookmarks.set_by_run(name, value, revision=revision, run=wanted.run)
+        return rendered(SET_BY_RUN.answer_of(name=name, revision=revision, pending=value))
+    return rendered(BOOKMARK.answer_of(await bookmarks.set(name, value, revision=revision, now=clock.now())))
 
 
-@routes.delete("/{name}", "Delete a bookmark", may=OPERATE_ASKED, answers="DeletedBookmark")
+@routes.delete("/{name}", "Delete a bookmark", may=OPERATE_ASKED, answers=DELETED.answer)
 async def delete_bookmark(name: NameDep, bookmarks: BookmarksDep) -> Response:
     """Its reader begins anew. `deleted` is false when there was none."""
-    return rendered({"name": name, "deleted": await bookmarks.delete(name)})
-
-
-def _summary(bookmark: Bookmark) -> dict[str, Any]:
-    return {"name": bookmark.name, "revision": bookmark.revision, "changedAt": bookmark.changed_at}
-
-
-def _view(bookmark: Bookmark) -> dict[str, Any]:
-    return {**_summary(bookmark), "value": bookmark.value}
+    return rendered(DELETED.answer_of(name=name, deleted=await bookmarks.delete(name)))

@@ -11,11 +11,8 @@ from streamsched.api.dataset_view import (
     DEEPEST,
     DEPTH,
     DatasetView,
-    PartitionCommit,
-    RollUp,
     RollUpKey,
     dataset_view,
-    state_of,
 )
 from streamsched.api.deps import NamespaceQuery, ServicesDep
 from streamsched.api.paging import After, Limit, page
@@ -24,7 +21,7 @@ from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import DatasetRef, check_namespace
-from streamsched.wire.expectations import EXPECTATION
+from streamsched.wire.datasets import AWAITED, DATASET, EXPECTATION, KEY, ROLL_UP, EventSource
 
 routes = Routes("/v1/datasets", "datasets")
 
@@ -38,7 +35,7 @@ DepthQuery = Annotated[
 PartitionLimit = Annotated[int, Query(ge=1, le=1000, description="Partitions that are shown.")]
 
 
-@routes.get("", "List datasets", may=VIEW_LIST, answers="DatasetPage")
+@routes.get("", "List datasets", may=VIEW_LIST, answers=AWAITED.page("datasets", "DatasetPage"))
 async def list_datasets(
     services: ServicesDep,
     caller: CallerDep,
@@ -58,12 +55,13 @@ async def list_datasets(
 
     def view(name: str) -> dict[str, Any]:
         source = ("dataset", name)
-        return {"id": name, "schedules": len(listeners.get(source, ())), "otherSchedules": others.get(source, 0)}
+        counts = {"schedules": len(listeners.get(source, ())), "other_schedules": others.get(source, 0)}
+        return AWAITED.answer_of(id=name, **counts)
 
     return rendered(page("datasets", names, limit, view, str))
 
 
-@routes.get("/{namespace}/{dataset}", "Get a dataset", may=VIEW, answers="Dataset", missing=True)
+@routes.get("/{namespace}/{dataset}", "Get a dataset", may=VIEW, answers=DATASET.answer, missing=True)
 async def get_dataset(
     namespace: str,
     dataset: str,
@@ -81,73 +79,32 @@ async def get_dataset(
     these.
     """
     ref = DatasetRef.parse(f"{namespace}.{dataset}")
-    return rendered(_view(await dataset_view(services, caller, ref, depth=depth), limit))
+    return rendered(_answer(await dataset_view(services, caller, ref, depth=depth), limit))
 
 
-def _view(view: DatasetView, limit: int) -> dict[str, Any]:
-    return {
-        "id": str(view.ref),
-        "completeness": view.state,
-        "partitions": [_commit(each) for each in view.commits[:limit]],
-        "morePartitions": max(0, len(view.commits) - limit),
-        "sources": [{"source": source, "events": events} for source, events in view.sources[:_SOURCES]],
-        "searched": view.searched,
-        "searchedAll": view.whole,
-        "schedules": [
-            {"schedule": str(each.record.definition.ref), "state": state_of(each), "openKeys": each.open_keys}
-            for each in view.schedules
-        ],
-        "moreSchedules": view.more_schedules,
-        "otherSchedules": view.other_schedules,
-        "rollUps": [_roll_up(each) for each in view.roll_ups],
-        "expectations": [
-            {**EXPECTATION.write(each.record), "missingSince": each.missing_since} for each in view.expectations
-        ],
-        "moreExpectations": view.more_expectations,
-    }
-
-
-def _commit(commit: PartitionCommit) -> dict[str, Any]:
-    return {
-        "partition": commit.key,
-        "at": commit.at,
-        "event": commit.event.id,
-        "source": commit.event.source,
-        "rows": commit.rows,
-        "bytes": commit.bytes,
-        "late": commit.late,
-        "rewritten": commit.rewritten,
-    }
-
-
-def _roll_up(found: RollUp) -> dict[str, Any]:
-    return {
-        "schedule": found.schedule,
-        "of": found.text,
-        "grain": found.per.grain,
-        "rolledUpTo": found.per.rolled_up_to,
-        "each": None if found.per.each is None else found.per.each.column,
-        "zone": found.per.zone or None,
-        "keys": [_key(each) for each in found.keys],
-        "moreKeys": found.more,
-    }
+def _answer(view: DatasetView, limit: int) -> dict[str, Any]:
+    return DATASET.answer_of(
+        view,
+        partitions=view.commits[:limit],
+        more_partitions=max(0, len(view.commits) - limit),
+        sources=[EventSource(source=source, events=events) for source, events in view.sources[:_SOURCES]],
+        roll_ups=[ROLL_UP.answer_of(each, keys=[_key(key) for key in each.keys]) for each in view.roll_ups],
+        expectations=[EXPECTATION.answer_of(each.record, each) for each in view.expectations],
+    )
 
 
 def _key(key: RollUpKey) -> dict[str, Any]:
     """A key of which not all events are at hand has counts, and no names of missing periods."""
-    what = key.what
+    what, late, rewritten = key.what, key.writes.late, key.writes.rewritten
     missing = () if what is None else what.names
-    return {
-        "key": key.key,
-        "complete": key.whole,
-        "expected": key.needed if what is None else len(what.expected),
-        "present": key.have if what is None else len(what.present),
-        "needed": key.needed,
-        "missing": None if what is None else str(what),
-        "missingCount": max(0, key.needed - key.have) if what is None else len(missing),
-        "missingPeriods": missing[:_NAMED],
-        "late": key.writes.late[:_NAMED],
-        "lateCount": len(key.writes.late),
-        "rewritten": key.writes.rewritten[:_NAMED],
-        "rewrittenCount": len(key.writes.rewritten),
-    }
+    return KEY.answer_of(
+        key,
+        expected=key.needed if what is None else len(what.expected),
+        present=key.have if what is None else len(what.present),
+        missing_count=max(0, key.needed - key.have) if what is None else len(missing),
+        missing_periods=missing[:_NAMED],
+        late=late[:_NAMED],
+        late_count=len(late),
+        rewritten=rewritten[:_NAMED],
+        rewritten_count=len(rewritten),
+    )

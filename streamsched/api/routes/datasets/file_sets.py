@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated
 
 from starlette.responses import Response
 
@@ -13,22 +13,19 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, Rule
-from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.grant import Caller, Denied
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.datasets.file_set_commit import (
     LONGEST_JOB,
     LONGEST_PATH,
-    FileSetCommit,
     JobEpoch,
     checked_commit_id,
 )
-from streamsched.domain.errors import ForbiddenError, InvalidError
+from streamsched.domain.errors import DecodeError, ForbiddenError, InvalidError
 from streamsched.domain.names import DatasetRef
+from streamsched.wire.file_sets import COMMIT, COMMITS, FENCE, FENCED, FORGOTTEN, NEW
 
 routes = Routes("/v1/datasets", "datasets")
-
-_LAST_ATTEMPT: Final = 2**31 - 1
 
 AfterNumber = Annotated[int, Query(ge=0, le=2**63 - 1, description="Only commits with greater numbers.")]
 CommitLimit = Annotated[int, Query(ge=1, le=10_000, description="Commits in a page.")]
@@ -38,7 +35,7 @@ CommitLimit = Annotated[int, Query(ge=1, le=10_000, description="Commits in a pa
     "/{namespace}/{dataset}/commits",
     "List the commits of a file set",
     may=Rule(Permission.EMIT, emits="{dataset}"),
-    answers="FileSetCommitPage",
+    answers=COMMITS.answer,
 )
 async def list_commits(
     namespace: str, dataset: str, commits: FileSetCommitsDep, after: AfterNumber = 0, limit: CommitLimit = 1000
@@ -48,18 +45,16 @@ async def list_commits(
     """
     name = _named(namespace, dataset)
     found = await commits.list_after(name, after, limit=limit + 1)
-    shown = found[:limit]
-    following = {"next": shown[-1].number} if len(found) > limit else {}
-    location = await commits.location(name)
-    return rendered({"location": location, "commits": [_view(each) for each in shown], **following})
+    following = found[limit - 1].number if len(found) > limit else 0
+    return rendered(COMMITS.answer_of(location=await commits.location(name), commits=found[:limit], next=following))
 
 
 @routes.post(
     "/{namespace}/{dataset}/commits",
     "Commit a write to a file set",
     may=Rule(Permission.EMIT, emits="{dataset}"),
-    body="NewFileSetCommit",
-    answers="FileSetCommit",
+    body=NEW.body,
+    answers=COMMIT.answer,
     conflict=True,
 )
 async def add_commit(
@@ -70,20 +65,22 @@ async def add_commit(
     dataset's commits are at another location, or a later attempt of `job` than `attempt` has fenced or committed. 403
     when the caller is neither a run of `job` nor may operate in its namespace.
     """
-    fields = Fields(body)
-    commit, manifest = checked_commit_id(fields.text("commit")), _path(fields, "manifest")
-    location = _path(fields, "location")
-    epoch = _epoch(fields, caller) if fields.optional_value("job") is not None else None
-    fields.check_all_read()
-    return rendered(_view(await commits.add(_named(namespace, dataset), location, commit, manifest, epoch)))
+    wanted = NEW.read(body)
+    commit, manifest = checked_commit_id(wanted.commit), _checked(wanted.manifest, "manifest")
+    location, epoch = _checked(wanted.location, "location"), None
+    if wanted.job is not None and wanted.attempt is not None:
+        epoch = _check_epoch(JobEpoch(wanted.job, wanted.attempt), caller)
+    elif wanted.job is not None or wanted.attempt is not None:
+        raise DecodeError("$.job" if wanted.job is None else "$.attempt", "is missing")
+    return rendered(COMMIT.write(await commits.add(_named(namespace, dataset), location, commit, manifest, epoch)))
 
 
 @routes.post(
     "/{namespace}/{dataset}/fences",
     "Fence the earlier attempts of a job",
     may=Rule(Permission.EMIT, emits="{dataset}"),
-    body="Fence",
-    answers="FencedAttempts",
+    body=FENCE.body,
+    answers=FENCED.answer,
     conflict=True,
 )
 async def fence(
@@ -94,19 +91,17 @@ async def fence(
     run of `job` nor may operate in its namespace. For storages that cannot create a
     file only if it is absent; in others the fence is a file.
     """
-    fields = Fields(body)
-    epoch = _epoch(fields, caller)
-    fields.check_all_read()
+    epoch = _check_epoch(FENCE.read(body), caller)
     await commits.fence(_named(namespace, dataset), epoch)
-    return rendered({"job": epoch.job, "attempt": epoch.attempt})
+    return rendered(FENCED.write(epoch))
 
 
 @routes.delete(
-    "/{namespace}/{dataset}/commits", "Forget the commits of a file set", may=OPERATE, answers="ForgottenCommits"
+    "/{namespace}/{dataset}/commits", "Forget the commits of a file set", may=OPERATE, answers=FORGOTTEN.answer
 )
 async def forget_commits(namespace: str, dataset: str, commits: FileSetCommitsDep) -> Response:
     """For a file set whose files were deleted: nothing of it is visible any more. `deleted` counts the commits."""
-    return rendered({"deleted": await commits.forget(_named(namespace, dataset))})
+    return rendered(FORGOTTEN.answer_of(deleted=await commits.forget(_named(namespace, dataset))))
 
 
 def _named(namespace: str, dataset: str) -> str:
@@ -116,28 +111,17 @@ def _named(namespace: str, dataset: str) -> str:
     return str(DatasetRef.parse(f"{namespace}.{dataset}"))
 
 
-def _path(fields: Fields, name: str) -> str:
-    found = fields.text(name)
-    if not 0 < len(found) <= LONGEST_PATH or "\0" in found:
-        raise InvalidError(f"$.{name}", f"must have 1 to {LONGEST_PATH} characters, without NUL")
-    return found
+def _checked(text: str, name: str, most: int = LONGEST_PATH) -> str:
+    if not 0 < len(text) <= most or "\0" in text:
+        raise InvalidError(f"$.{name}", f"must have 1 to {most} characters, without NUL")
+    return text
 
 
-def _epoch(fields: Fields, caller: Caller) -> JobEpoch:
+def _check_epoch(epoch: JobEpoch, caller: Caller) -> JobEpoch:
     """Raises:
     ForbiddenError: the caller may not speak for attempts of the job.
     """
-    job = fields.text("job")
-    if not 0 < len(job) <= LONGEST_JOB or "\0" in job:
-        raise InvalidError("$.job", f"must have 1 to {LONGEST_JOB} characters, without NUL")
-    attempt = fields.integer("attempt", minimum=1)
-    if attempt > _LAST_ATTEMPT:
-        fields.fail("attempt", f"must be at most {_LAST_ATTEMPT} but is {attempt}")
-    verdict = caller.may_fence(job)
+    verdict = caller.may_fence(_checked(epoch.job, "job", LONGEST_JOB))
     if isinstance(verdict, Denied):
         raise ForbiddenError(f"$.job: {verdict.reason}")
-    return JobEpoch(job, attempt)
-
-
-def _view(commit: FileSetCommit) -> dict[str, Any]:
-    return {"number": commit.number, "commit": commit.commit, "manifest": commit.manifest}
+    return epoch

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Final
 
 from starlette.responses import Response
 
@@ -16,13 +19,39 @@ from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.schedules.spark_needs import profile_from_json, profile_to_json
+from streamsched.codec.schema.programs import PROFILE_MEMBERS, PROFILE_SETTINGS
+from streamsched.codec.shape.about import REASON, About
+from streamsched.codec.shape.by_hand import ByHand, keep_json
+from streamsched.codec.shape.json_shape import JsonShape
+from streamsched.codec.shape.named_schema import NamedSchema
+from streamsched.codec.shape.schemas import record, text
 from streamsched.domain.access.grant import Allowed
 from streamsched.domain.access.permission import Permission
-from streamsched.domain.names import check_namespace
-from streamsched.domain.programs.spark_profile import EVERYWHERE
-from streamsched.store.programs.profiles import ProfileRecord
+from streamsched.domain.names import ProgramRef, check_namespace
+from streamsched.domain.programs.spark_profile import EVERYWHERE, SparkProfile
 
 routes = Routes("/v1/namespaces/{namespace}/spark-profiles", "programs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileState:
+    """A Spark profile. `users`: programs that name it and get it, at most 100."""
+
+    namespace: Annotated[str, About("default")]
+    name: Annotated[str, About("large", of="profile.name")]
+    settings: Annotated[
+        SparkProfile, About(of="profile", spread=True, shape=ByHand(keep_json, profile_to_json, PROFILE_SETTINGS))
+    ]
+    shell: Annotated[bool, About(text="Whether who set it has `shell`; else it is for cluster mode only.")]
+    reason: Annotated[str, About("more memory")]
+    changed_at: datetime
+    users: Annotated[Sequence[ProgramRef], About("default.flights.join")]
+
+
+PROFILE: Final = JsonShape(ProfileState, "SparkProfile")
+NEW_PROFILE: Final = NamedSchema(
+    "NewSparkProfile", lambda: record({}, {**PROFILE_MEMBERS, "reason": text(REASON.example, about=REASON.text)})
+)
 
 
 async def profile_namespace(namespace: str) -> str:
@@ -39,20 +68,20 @@ async def profile_namespace(namespace: str) -> str:
 NamespaceDep = Annotated[str, Depends(profile_namespace)]
 
 
-@routes.get("", "List Spark profiles", may=VIEW, answers="SparkProfileList")
+@routes.get("", "List Spark profiles", may=VIEW, answers=PROFILE.whole_list("profiles", "SparkProfileList"))
 async def list_profiles(namespace: NamespaceDep, profiles: ProfilesDep) -> Response:
     """The profiles of the namespace, and those of the installation (namespace `*`)."""
-    return rendered({"profiles": [_view(each) for each in await profiles.list(namespace)]})
+    return rendered({"profiles": [PROFILE.write(each) for each in await profiles.list(namespace)]})
 
 
-@routes.get("/{profile}", "Get a Spark profile", may=VIEW, answers="SparkProfile")
+@routes.get("/{profile}", "Get a Spark profile", may=VIEW, answers=PROFILE.answer)
 async def get_profile(namespace: NamespaceDep, profile: str, profiles: ProfilesDep, tagged: TaggedDep) -> Response:
     """The profile of the namespace itself, with the programs that get it (`users`, at most 100)."""
     found = await profiles.get(namespace, profile)
-    return tagged(_view(found), found.revision)
+    return tagged(PROFILE.write(found), found.revision)
 
 
-@routes.put("/{profile}", "Set a Spark profile", may=DEPLOY, body="NewSparkProfile", answers="SparkProfile")
+@routes.put("/{profile}", "Set a Spark profile", may=DEPLOY, body=NEW_PROFILE, answers=PROFILE.answer)
 async def set_profile(
     namespace: NamespaceDep,
     profile: str,
@@ -75,10 +104,10 @@ async def set_profile(
         require(caller.may_use_master(namespace, wanted.master))
     now, shell = services.clock.now(), isinstance(caller.may_execute(namespace), Allowed)
     found = await services.programs.profiles.set(namespace, wanted, reason, now=now, expected=expected, shell=shell)
-    return stored(_view(found), found.revision)
+    return stored(PROFILE.write(found), found.revision)
 
 
-@routes.delete("/{profile}", "Delete a Spark profile", may=DEPLOY, answers="SparkProfile", conflict=True)
+@routes.delete("/{profile}", "Delete a Spark profile", may=DEPLOY, answers=PROFILE.answer, conflict=True)
 async def delete_profile(
     namespace: NamespaceDep,
     profile: str,
@@ -96,21 +125,9 @@ async def delete_profile(
     _require_admin(caller, namespace)
     now = clock.now()
     deleted = await profiles.delete(namespace, profile, force=force, reason=reason, now=now, expected=expected)
-    return rendered(_view(deleted))
+    return rendered(PROFILE.write(deleted))
 
 
 def _require_admin(caller: CallerDep, namespace: str) -> None:
     if namespace == EVERYWHERE:
         require(caller.may(Permission.ADMINISTER, None))
-
-
-def _view(found: ProfileRecord) -> dict[str, Any]:
-    return {
-        "namespace": found.namespace,
-        "name": found.profile.name,
-        **profile_to_json(found.profile),
-        "shell": found.shell,
-        "reason": found.reason,
-        "changedAt": found.changed_at,
-        "users": [str(each) for each in found.users],
-    }

@@ -12,13 +12,13 @@ from streamsched.api.deps import TaskPartitionsDep
 from streamsched.api.rendering import rendered
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW_ALL
-from streamsched.codec.json.reading import Fields
 from streamsched.store.tasks.partitions import PartitionsRecord
+from streamsched.wire.queues import NEW_PARTITIONS, PARTITIONS
 
 routes = Routes("/v1/tasks/partitions", "tasks")
 
 
-@routes.get("", "Get the number of partitions of lanes", may=VIEW_ALL, answers="LanePartitions")
+@routes.get("", "Get the number of partitions of lanes", may=VIEW_ALL, answers=PARTITIONS.answer)
 async def get_partitions(partitions: TaskPartitionsDep) -> Response:
     """`partitions`: new lanes go to so many. While it changes, `wanted` is another number or `settled` is false, and
     `step` says what is next: `await_owners`, `switch` or `move`. `taken`: how many partitions have, or had, an owner.
@@ -30,24 +30,16 @@ async def get_partitions(partitions: TaskPartitionsDep) -> Response:
     "",
     "Change the number of partitions of lanes",
     may=ADMINISTER_ALL,
-    body="NewLanePartitions",
-    answers={202: "LanePartitions"},
+    body=NEW_PARTITIONS.body,
+    answers={202: PARTITIONS.answer},
 )
 async def set_partitions(body: BodyObject, partitions: TaskPartitionsDep) -> Response:
     """`partitions`: the wanted number, from 1 to 256. 202: the processes that deliver tasks change it, while they
     deliver; ask again until `settled` is true. Idempotent; a later change replaces an earlier one.
     """
-    fields = Fields(body)
-    wanted = fields.integer("partitions")
-    fields.check_all_read()
-    return rendered(_view(await partitions.want(wanted)), status=HTTPStatus.ACCEPTED)
+    wanted = NEW_PARTITIONS.read(body)
+    return rendered(_view(await partitions.want(wanted.partitions)), status=HTTPStatus.ACCEPTED)
 
 
 def _view(found: PartitionsRecord) -> dict[str, Any]:
-    return {
-        "partitions": found.layout.partitions,
-        "wanted": found.layout.wanted,
-        "settled": found.layout.settled,
-        "step": found.step,
-        "taken": len(found.taken_partitions),
-    }
+    return PARTITIONS.answer_of(found, taken=len(found.taken_partitions))

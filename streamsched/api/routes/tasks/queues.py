@@ -24,7 +24,7 @@ from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.tasks.queue import MOST_TASKS, HttpTarget, WebhookTarget
 from streamsched.domain.webhooks.webhook import is_webhook_queue
 from streamsched.wire.queues import NEW_POLICY, POLICY, QUEUE
-from streamsched.wire.task_requests import request_from_json
+from streamsched.wire.task_requests import NEW_TASKS, request_from_json
 
 routes = Routes("/v1/queues", "tasks")
 
@@ -74,7 +74,7 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
     "/{queue}/tasks",
     "Register tasks",
     may=Rule(Permission.EMIT, Scope.INSTALLATION, emits="{queue}"),
-    body="NewTasks",
+    body=NEW_TASKS,
     answers={202: REGISTERED.whole_list("tasks", "RegisteredTasks")},
     conflict=True,
     limit=TASKS,

@@ -10,10 +10,10 @@ from streamsched.api.rendering import rendered
 from streamsched.api.routes.tasks.views import EXPLAINED_TASK, REASON, TASK, TASK_WITH_ENDS, task_view
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import NOTHING, OPERATE_ALL, VIEW_ALL, Rule, Scope
-from streamsched.codec.json.reading import Fields
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import add_duration, check_instant
+from streamsched.wire.task_requests import DUE, NEW_DUE, OWNER
 
 routes = Routes("/v1/tasks", "tasks")
 
@@ -25,14 +25,14 @@ _ENDS = 20
     "/owners",
     "List the processes that deliver tasks",
     may=Rule(Permission.EMIT, Scope.INSTALLATION, emits=NOTHING),
-    answers="TaskOwners",
+    answers=OWNER.whole_list("owners", "TaskOwners"),
 )
 async def list_owners(streams: TaskStreamsDep) -> Response:
     """`url` of each process that gives tasks to workers. A worker opens a stream to each: every lane is delivered by
     one of them.
     """
     found = await streams.all()
-    return rendered({"owners": [{"id": owner, "url": url} for owner, url in found.items()]})
+    return rendered({"owners": [OWNER.answer_of(id=owner, url=url) for owner, url in found.items()]})
 
 
 @routes.get("/{task}", "Get a task", may=VIEW_ALL, answers=TASK_WITH_ENDS)
@@ -78,20 +78,16 @@ async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> 
 
 
 @routes.post(
-    "/{task}/move", "Move a task to another time", may=OPERATE_ALL, body="NewDue", answers=TASK.answer, conflict=True
+    "/{task}/move", "Move a task to another time", may=OPERATE_ALL, body=NEW_DUE, answers=TASK.answer, conflict=True
 )
 async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """The task is due at `due`, or `after` a duration from now. 409 when it is in flight or has ended. `reason`
     (optional) is stored in the history.
     """
-    fields = Fields(body)
-    due_at, after = fields.optional_instant("due"), fields.optional_duration("after")
-    reason = fields.optional_text("reason") or ""
-    fields.check_all_read()
-    now = clock.now()
-    if (due_at is None) == (after is None):
+    wanted, now = DUE.read(body), clock.now()
+    if (wanted.due is None) == (wanted.after is None):
         raise InvalidError("$.due", "or `after` is required, and they exclude each other")
-    due_at = add_duration(now, after) if after is not None else due_at
+    due_at = add_duration(now, wanted.after) if wanted.after is not None else wanted.due
     assert due_at is not None
     check_instant(due_at, "$.due")
-    return rendered(task_view(await tasks.move(task, due_at, reason, now=now)))
+    return rendered(task_view(await tasks.move(task, due_at, wanted.reason, now=now)))

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 from starlette.responses import Response
 
-from streamsched.api.dataset_view import DEEPEST, DEPTH, dataset_view, state_of
+from streamsched.api.dataset_view import DEEPEST, DEPTH, dataset_view
 from streamsched.api.routing.rules import VIEW, VIEW_LIST
 from streamsched.domain.names import DatasetRef
 from streamsched.store.catalog.records import ScheduleStatus
@@ -107,7 +107,7 @@ async def show_one(renderer: Renderer, visit: Visit) -> Response:
 
 
 def _listener(status: ScheduleStatus, ref: DatasetRef) -> Listener:
-    state = SCHEDULE_WORDS[state_of(status)]
+    state = SCHEDULE_WORDS[status.state]
     if status.open_keys:
         return Listener(str(status.record.definition.ref), state, f"{status.open_keys:,} keys open", waits=True)
     leaves = [leaf for leaf in all_leaves(tree_of(status.record.definition.trigger, status.progress)) if leaf.text]
