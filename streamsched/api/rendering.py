@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 from starlette.responses import Response
 
-_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS
+#: A dataclass is no JSON: its shape writes it, with the names of JSON.
+_OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
 def rendered(

@@ -13,8 +13,8 @@ with an `Idempotency-Key`, which the client makes.
 
 from streamsched.client.asynchronous import AsyncClient
 from streamsched.client.blocking import Client
-from streamsched.client.models import Decision
 from streamsched.wire.backfills import Backfill
+from streamsched.wire.decisions import Decision
 from streamsched.wire.events import AcceptedEvents
 from streamsched.wire.jobs import Job, JobReason, MadeJob
 from streamsched.wire.runs import Run

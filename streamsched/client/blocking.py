@@ -13,11 +13,11 @@ from streamsched.client.answers import PAUSES, Answer
 from streamsched.client.api_address import ApiAddress
 from streamsched.client.calls import ApiCall, Page
 from streamsched.client.following import PATH, SILENCE_S, Following
-from streamsched.client.models import Decision
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
 from streamsched.wire.backfills import Backfill
+from streamsched.wire.decisions import Decision
 from streamsched.wire.events import AcceptedEvents
 from streamsched.wire.jobs import Job, JobReason, MadeJob
 from streamsched.wire.quotas import UsedQuota

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from streamsched.client.answers import Answer
-from streamsched.client.models import Decision
 from streamsched.codec.problem import error_of_answer
 from streamsched.domain.errors import UnauthenticatedError, UnavailableError
+from streamsched.wire.decisions import DECISION, Decision
 
 #: Path of the stream.
 PATH: Final = "/v1/decisions"
@@ -75,7 +75,7 @@ class Following:
         read: dict[str, Any] = json.loads(data)
         if event == "end":
             raise UnauthenticatedError(str(read.get("reason", "the stream was ended")))
-        return Decision.read(read)
+        return DECISION.take(read)
 
     def pause(self, answer: Answer, pauses: Sequence[float], url: str) -> float:
         """Seconds before the next connection. `answer`: a problem, or why the connection ended.

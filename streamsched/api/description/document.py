@@ -14,7 +14,7 @@ from streamsched.api.body import LINES
 from streamsched.api.bounds.request_limits import EVENTS as MOST_EVENTS
 from streamsched.api.bounds.request_limits import RequestLimit
 from streamsched.api.description.examples import example_of
-from streamsched.api.description.shared_schemas import REASON, SHARED
+from streamsched.api.description.shared_schemas import SHARED
 from streamsched.api.plan_views import PLAN
 from streamsched.api.preconditions import expected, tagged
 from streamsched.api.problems import CONTENT_TYPE
@@ -25,7 +25,7 @@ from streamsched.codec.json.scalar import DEEPEST
 from streamsched.codec.schema.apps import DEFINITIONS
 from streamsched.codec.schema.events import EVENTS
 from streamsched.codec.shape.named_schema import NamedSchema
-from streamsched.codec.shape.schemas import Definitions, Schema, array, extend, record, ref
+from streamsched.codec.shape.schemas import Definitions, Schema, array, ref
 from streamsched.wire.events import REFUSED
 
 Document = dict[str, Any]
@@ -60,7 +60,6 @@ def schemas(routes: Iterable[Route] = ()) -> dict[str, Schema]:
         **EVENTS,
         **SHARED,
         "CloudEvents": array(ref("CloudEvent"), maxItems=MOST_EVENTS.elements),
-        "PauseRequest": extend(DEFINITIONS["Pause"], record({}, REASON)),
         **{shape.name: shape.schema for shape in (*PLAN.answer.all, *REFUSED.all)},
         **{shape.name: shape.schema for route in routes for shape in route.shapes},
     }

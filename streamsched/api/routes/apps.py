@@ -180,7 +180,7 @@ def _read(ref: AppRef, body: Mapping[str, Any], prune: bool) -> tuple[AppDefinit
     return definition, list(app_references(definition.programs, definition.schedules, definition.expectations))
 
 
-@routes.order("/{namespace}/{app}/pause", "Pause an app", may=OPERATE, body="PauseRequest", answers=CHANGES.answer)
+@routes.order("/{namespace}/{app}/pause", "Pause an app", may=OPERATE, body=pause_codec.REQUEST, answers=CHANGES.answer)
 async def pause(
     namespace: str,
     app: str,

@@ -247,7 +247,7 @@ async def disable_schedule(
     return await _plan_or_suspend(catalog, ref, catalog.disable(ref, reason=reason), dry_run=dry_run, plan=plan)
 
 
-@routes.order("/{schedule}/pause", "Pause a schedule", may=OPERATE, body="PauseRequest", answers=SUSPENDED.answer)
+@routes.order("/{schedule}/pause", "Pause a schedule", may=OPERATE, body=pause_codec.REQUEST, answers=SUSPENDED.answer)
 async def pause_schedule(
     schedule: str,
     body: BodyObject,

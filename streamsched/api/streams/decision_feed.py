@@ -28,6 +28,7 @@ from streamsched.domain.errors import (
 )
 from streamsched.domain.webhooks.change import WorkLine
 from streamsched.ports.work_history import WorkHistory
+from streamsched.wire.decisions import DECISION
 
 log = structlog.get_logger()
 
@@ -207,17 +208,5 @@ def _number(line: WorkLine) -> int:
 
 
 def _event(line: WorkLine) -> bytes:
-    data = {
-        "number": line.number,
-        "at": line.at,
-        "kind": line.kind,
-        "subject": line.subject,
-        "action": line.action,
-        "state": line.state,
-        "reason": line.reason,
-        "schedule": line.schedule,
-        "program": line.program,
-        "job": line.subject if line.kind == "job" else line.job,
-        "attempt": line.attempt,
-    }
+    data = DECISION.answer_of(line, job=line.subject if line.kind == "job" else line.job)
     return server_event(line.action, encoded(data).decode(), event_id=line.number)

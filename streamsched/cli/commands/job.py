@@ -72,15 +72,17 @@ def follow(
 
     from streamsched.cli.connection.server_url import token_of
     from streamsched.client import Client
+    from streamsched.codec.events.native import to_plain
+    from streamsched.wire.decisions import DECISION
 
     where = find_url(url)
     wanted = full_name(schedule) if schedule else None
     with Client(where, token=token_of(where)) as client, suppress(KeyboardInterrupt):
         for each in client.decisions(namespace=namespace or None, schedule=wanted, after=after):
             if output.is_structured:
-                typer.echo(json.dumps(each.data))
+                typer.echo(json.dumps(to_plain(DECISION.write(each))))
             else:
-                line = f"{moment(each.data['at'])}  {short_name(each.subject)}  {each.action}  {each.reason}"
+                line = f"{moment(each.at.isoformat())}  {short_name(each.subject)}  {each.action}  {each.reason}"
                 typer.echo(plain_text(line))
 
 

@@ -18,6 +18,7 @@ from typing import Any, Final, assert_never
 
 from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.codec.schedules import load
+from streamsched.codec.shape import schemas
 from streamsched.codec.triggers import calendar as calendars
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group
@@ -212,3 +213,92 @@ def _wall(fields: Fields, name: str) -> time:
 
 def _wall_text(wall: time) -> str:
     return wall.isoformat("minutes" if not wall.second else "seconds")
+
+
+_WAIT: Final = {
+    "waitUntilMet": schemas.boolean(about="Whether the job waits (default), or ends when it does not hold.")
+}
+_NAME: Final[dict[str, Any]] = {"minLength": 1, "maxLength": 255}
+
+
+def _schema(
+    kind: str, required: dict[str, schemas.Schema], optional: dict[str, schemas.Schema] | None = None, **rules: Any
+) -> schemas.Schema:
+    return schemas.record({"type": schemas.constant(kind), **required}, {**(optional or {}), **_WAIT}, **rules)
+
+
+def _timed_schema(
+    kind: str, millis: str, words: str, required: dict[str, schemas.Schema], optional: dict[str, schemas.Schema]
+) -> schemas.Schema:
+    """A constraint with one duration: in milliseconds, or as text."""
+    ways = {millis: schemas.integer(900_000, least=1), words: schemas.duration()}
+    one = [
+        {"required": [own], "properties": {own: {"not": {"type": "null"}}, other: {"type": "null"}}}
+        for own, other in ((words, millis), (millis, words))
+    ]
+    return _schema(kind, required, {words: ways[words], millis: ways[millis], **optional}, anyOf=one)
+
+
+_BAND: Final = schemas.one_of(
+    schemas.integer(8),
+    schemas.record({"enter": schemas.integer(8), "leave": schemas.integer(4)}),
+    about="A threshold, or one to open and one to close.",
+)
+
+CONSTRAINTS: Final[schemas.Definitions] = {
+    "Constraint": schemas.one_of(
+        _schema(
+            "CONCURRENCY", {"maxConcurrency": schemas.integer(1, least=1)}, {"of": schemas.choice(ConcurrencyScope)}
+        ),
+        _timed_schema("DELAY", "millisAfterTrigger", "delay", {}, {}),
+        _timed_schema("LAST_RUN", "millisSinceLastRun", "interval", {}, {}),
+        _timed_schema(
+            "RATE",
+            "perMillis",
+            "per",
+            {"maxRuns": schemas.integer(1, least=1)},
+            {
+                "burst": schemas.integer(1, least=1),
+                "of": schemas.choice(RateScope),
+                "group": schemas.text("warehouse", **_NAME),
+            },
+        ),
+        _schema(
+            "TIME_RANGE",
+            {
+                "startTime": schemas.text("22:00", pattern=schemas.WALL),
+                "endTime": schemas.text("06:00", pattern=schemas.WALL),
+            },
+            {
+                "timeZone": schemas.text("Europe/Berlin"),
+                "calendar": schemas.one_of(schemas.ref("Calendar"), schemas.text("exchange")),
+            },
+        ),
+        _schema(
+            "GROUP",
+            {"group": schemas.text("warehouse", **_NAME), "limit": schemas.integer(4, least=1)},
+            {"weight": schemas.integer(1, least=1)},
+        ),
+        _schema(
+            "POOL",
+            {"pool": schemas.text("nightly", **_NAME), "size": schemas.integer(8, least=1)},
+            {"priority": schemas.integer(0, least=-1000, most=1000)},
+        ),
+        _schema(
+            "LOAD",
+            {"cluster": schemas.text("main", **_NAME)},
+            {
+                "freeCores": _BAND,
+                "freeMemory": _BAND,
+                "running": _BAND,
+                "startsPerReading": schemas.integer(1, least=1),
+            },
+        ),
+        _schema(
+            "PLUGIN",
+            {"name": schemas.text("quota", **_NAME)},
+            {"config": schemas.object_by_name(schemas.anything(1), "limit")},
+        ),
+        about="What a job waits for after its trigger.",
+    )
+}

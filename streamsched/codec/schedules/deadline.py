@@ -9,10 +9,27 @@ from datetime import time
 from typing import Any, Final
 
 from streamsched.codec.json.reading import Fields, format_value, prefix_errors
+from streamsched.codec.shape import schemas
 from streamsched.domain.schedules.deadline import Deadline, DeadlineKind, OnMiss
 from streamsched.domain.time.duration import duration_text, parse_duration
 
 _WALL: Final = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])(?::([0-5][0-9]))?")
+_GIVEN: Final = {"not": {"type": "null"}}
+_ABSENT: Final = {"type": "null"}
+DEADLINE: Final = schemas.record(
+    {"type": schemas.choice(DeadlineKind)},
+    {
+        "within": schemas.duration("30m"),
+        "at": schemas.text("06:00", pattern=schemas.WALL),
+        "timeZone": schemas.text("Europe/Berlin"),
+        "then": schemas.choice(OnMiss),
+        "program": schemas.name("rescue"),
+    },
+    anyOf=[
+        {"required": ["within"], "properties": {"within": _GIVEN, "at": _ABSENT, "timeZone": _ABSENT}},
+        {"required": ["at"], "properties": {"at": _GIVEN, "within": _ABSENT}},
+    ],
+)
 
 
 def to_json(deadline: Deadline) -> dict[str, Any]:

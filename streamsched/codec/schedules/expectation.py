@@ -16,9 +16,18 @@ from datetime import time
 from typing import Any, Final
 
 from streamsched.codec.json.reading import Fields, format_value, prefix_errors
+from streamsched.codec.schedules.recipient import recipient_schema
+from streamsched.codec.shape import schemas
 from streamsched.codec.triggers import calendar as calendar_codec
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.expectations.expectation import Expectation, Frequency, SubjectKind, weekdays_of
+from streamsched.domain.expectations.expectation import (
+    LAST_DAY,
+    MOST_LAG,
+    Expectation,
+    Frequency,
+    SubjectKind,
+    weekdays_of,
+)
 from streamsched.domain.json_value import Json
 from streamsched.domain.names import AppRef, DatasetRef, ExpectationRef, ScheduleRef
 from streamsched.domain.time.calendar import WEEKDAYS
@@ -160,3 +169,40 @@ def _weekdays(listed: Sequence[object], path: str) -> frozenset[int]:
         first, last = WEEKDAYS.index(names[0]), WEEKDAYS.index(names[-1])
         found |= {day % len(WEEKDAYS) for day in range(first, last + 1 if last >= first else last + 1 + len(WEEKDAYS))}
     return frozenset(found)
+
+
+_TIME: Final = r"^(usual|([01]?[0-9]|2[0-3])?:[0-5][0-9])$"
+_GIVEN: Final = {"not": {"type": "null"}}
+_ABSENT: Final = {"type": "null"}
+_EXPECTATION: Final = schemas.record(
+    {"by": schemas.text("08:00", pattern=_TIME, about="A time of day, of an hour a minute such as `:15`, or `usual`.")},
+    {
+        "name": schemas.name("flights"),
+        "dataset": schemas.text("default.flights"),
+        "schedule": schemas.text("default.shop.daily"),
+        "every": schemas.choice(Frequency),
+        "timeZone": schemas.text("Europe/Berlin"),
+        "on": schemas.one_of(
+            schemas.text("MON-FRI"),
+            schemas.array(schemas.text("MON"), maxItems=7),
+            schemas.integer(1, least=1, most=LAST_DAY),
+        ),
+        "calendar": schemas.one_of(schemas.ref("Calendar"), schemas.name("exchange")),
+        "partition": schemas.text("day={day}", about="The partition of a dataset that must be there."),
+        "key": schemas.text("day={day}", about="The key of a schedule whose run must have completed."),
+        "lag": schemas.integer(
+            1, most=MOST_LAG, about="How many periods ago the period lies that `partition` or `key` name."
+        ),
+        "program": schemas.name("rescue", about="A program of the app that a miss starts."),
+    },
+    "What must be there, and by when.",
+    anyOf=[
+        {"required": ["dataset"], "properties": {"dataset": _GIVEN, "schedule": _ABSENT, "key": _ABSENT}},
+        {"required": ["schedule"], "properties": {"schedule": _GIVEN, "dataset": _ABSENT, "partition": _ABSENT}},
+    ],
+)
+EXPECTATIONS: Final[schemas.Definitions] = {
+    "Expectation": _EXPECTATION,
+    "NamedExpectation": schemas.drop_members(_EXPECTATION, "name"),
+    "Recipient": recipient_schema(),
+}

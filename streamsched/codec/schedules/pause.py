@@ -9,17 +9,30 @@ as before there were modes. Written beside `mode` is `keep`: whether the accumul
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Final
 
 from streamsched.codec.json.reading import Fields, instant
+from streamsched.codec.shape import schemas
+from streamsched.codec.shape.about import REASON
+from streamsched.codec.shape.named_schema import NamedSchema
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.schedules.pause import ACTIVITIES, Pause, PauseMode
 from streamsched.domain.time.duration import parse_duration
 
-
-def to_json(pause: Pause) -> dict[str, Any]:
-    """The canonical JSON of a pause."""
-    return {"mode": pause.mode.value, "keep": pause.keep, "until": pause.until, "note": pause.note}
+PAUSE: Final = schemas.record(
+    {},
+    {
+        "mode": schemas.choice(PauseMode),
+        "keep": schemas.boolean(),
+        "until": schemas.one_of(schemas.instant(), schemas.duration("2h")),
+        "note": schemas.text("disks are moved"),
+    },
+)
+#: With why.
+REQUEST: Final = NamedSchema(
+    "PauseRequest",
+    schemas.extend(PAUSE, schemas.record({}, {"reason": schemas.text(REASON.example, about=REASON.text)})),
+)
 
 
 def from_json(obj: object, path: str = "$", *, now: datetime) -> Pause:

@@ -7,8 +7,8 @@ from __future__ import annotations
 from typing import Final
 
 from streamsched.codec.graph.reaction import SKIP, WANTED
-from streamsched.codec.schema.constraints import CONSTRAINTS
-from streamsched.codec.schema.expectations import EXPECTATIONS
+from streamsched.codec.schedules.constraint import CONSTRAINTS
+from streamsched.codec.schedules.expectation import EXPECTATIONS
 from streamsched.codec.schema.programs import OWNED, PROGRAMS
 from streamsched.codec.schema.schedules import SCHEDULES
 from streamsched.codec.schema.triggers import TRIGGERS

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from streamsched.codec.schedules.deadline import DEADLINE
+from streamsched.codec.schedules.pause import PAUSE
 from streamsched.codec.schedules.policy import CATCH_UP, LATE, PAUSE_AFTER, POLICIES, RETRY
-from streamsched.codec.schema.constraints import WALL
 from streamsched.codec.schema.programs import OWNED
 from streamsched.codec.shape.schemas import (
     NAMESPACE,
@@ -18,7 +19,6 @@ from streamsched.codec.shape.schemas import (
     drop_members,
     duration,
     extend,
-    instant,
     name,
     nullable,
     one_of,
@@ -28,12 +28,7 @@ from streamsched.codec.shape.schemas import (
     texts,
 )
 from streamsched.domain.limits import MOST_PARTS
-from streamsched.domain.schedules.deadline import DeadlineKind, OnMiss
-from streamsched.domain.schedules.pause import PauseMode
 from streamsched.domain.schedules.schedule import OnChange
-
-_GIVEN: Final = {"not": {"type": "null"}}
-_ABSENT: Final = {"type": "null"}
 
 _DEFINED: Final = record(
     {
@@ -71,20 +66,7 @@ _SUBMITTED: Final = extend(
 SCHEDULES: Final[Definitions] = {
     **{each.name: each.body_schema() for each in (RETRY, CATCH_UP, PAUSE_AFTER)},
     "Late": one_of(duration("15m"), LATE.body_schema()),
-    "Deadline": record(
-        {"type": choice(DeadlineKind)},
-        {
-            "within": duration("30m"),
-            "at": text("06:00", pattern=WALL),
-            "timeZone": text("Europe/Berlin"),
-            "then": choice(OnMiss),
-            "program": name("rescue"),
-        },
-        anyOf=[
-            {"required": ["within"], "properties": {"within": _GIVEN, "at": _ABSENT, "timeZone": _ABSENT}},
-            {"required": ["at"], "properties": {"at": _GIVEN, "within": _ABSENT}},
-        ],
-    ),
+    "Deadline": DEADLINE,
     "Schedule": {**_SUBMITTED, "description": "A schedule of an app."},
     "NamedSchedule": {**drop_members(_SUBMITTED, "name"), "description": "A schedule below its name."},
     "NewSchedule": {
@@ -96,15 +78,7 @@ SCHEDULES: Final[Definitions] = {
         "properties": {**_SUBMITTED["properties"], "name": nullable(name("weekly", SCHEDULE_NAME))},
         "description": "A schedule whose names are in the path.",
     },
-    "Pause": record(
-        {},
-        {
-            "mode": choice(PauseMode),
-            "keep": boolean(),
-            "until": one_of(instant(), duration("2h")),
-            "note": text("disks are moved"),
-        },
-    ),
+    "Pause": PAUSE,
     "Enabled": constant("enabled"),
     "Namespace": name("default", NAMESPACE),
 }

@@ -15,6 +15,8 @@ Definitions = Mapping[str, Schema]
 NAMESPACE: Final = "^[a-zA-Z0-9_]+$"
 NAME: Final = "^[a-zA-Z0-9_-]+$"
 SCHEDULE_NAME: Final = r"^[^/\u0000-\u001f\u007f]{1,255}$"
+#: A time of day.
+WALL: Final = "^([01]?[0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9])?$"
 #: A text whose characters PostgreSQL can store.
 _STORABLE: Final = r"^[^\u0000]*$"
 _PART: Final = r"[0-9]+(\.[0-9]+)?\s*(ms|us|[wdhms])\s*"
