@@ -28,6 +28,7 @@ LONG_MODULES: Final[Mapping[str, str]] = {
 WIDE_FOLDERS: Final[Mapping[str, str]] = {
     "streamsched/api": "what all routes share, and dialects of one module",
     "streamsched/cli/commands": "one module for each command; folders are for several",
+    "streamsched/wire": "one module for each resource of the API",
     "streamsched/process": "what a process of any role needs: loops, signals, health, HTTP, TCP",
 }
 
