@@ -17,6 +17,7 @@ from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundE
 from streamsched.ports.broker import (
     NOTHING_UNREAD,
     Capabilities,
+    CatchUpRead,
     Chunk,
     Cleanup,
     Outgoing,
@@ -140,6 +141,18 @@ class MemoryReader:
             chunks.append(Chunk(at.topic, at.partition, records, records[-1].offset + 1, deleted))
             self._positions[at] = records[-1].offset + 1
         return chunks
+
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        await asyncio.sleep(0)
+        part = self._log.partition(*partition)
+        position = self._positions[partition]
+        start = part.after(position)
+        records = part.records[start : start + max_records]
+        if not records:
+            return CatchUpRead((), True)
+        self._positions[partition] = to = records[-1].offset + 1
+        chunk = Chunk(partition.topic, partition.partition, records, to, records[0].offset - position)
+        return CatchUpRead((chunk,), to == part.end)
 
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._positions[partition] = position

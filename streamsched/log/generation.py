@@ -20,6 +20,7 @@ from streamsched.ports.broker import (
     NOTHING_UNREAD,
     Broker,
     Capabilities,
+    CatchUpRead,
     Chunk,
     Outgoing,
     Reader,
@@ -141,19 +142,23 @@ class _Reader:
         self._plain = plain
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
-        plain = self._plain
-        chunks = await self._reader.read(max_records=max_records, timeout=timeout)
-        return [
-            Chunk(plain.get(topic, topic), partition, records, next_position, deleted)
-            for topic, partition, records, next_position, deleted in chunks
-        ]
+        return self._renamed(await self._reader.read(max_records=max_records, timeout=timeout))
+
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        read = await self._reader.catch_up(self._at(partition), max_records=max_records, timeout=timeout)
+        return read._replace(chunks=self._renamed(read.chunks))
 
     def seek(self, partition: TopicPartition, position: int) -> None:
-        topic = partition.topic
-        self._reader.seek(TopicPartition(self._named.get(topic, topic), partition.partition), position)
+        self._reader.seek(self._at(partition), position)
 
     async def close(self) -> None:
         await self._reader.close()
+
+    def _at(self, at: TopicPartition) -> TopicPartition:
+        return TopicPartition(self._named.get(at.topic, at.topic), at.partition)
+
+    def _renamed(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        return [chunk._replace(topic=self._plain.get(chunk.topic, chunk.topic)) for chunk in chunks]
 
 
 class _Writer:

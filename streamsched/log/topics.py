@@ -13,6 +13,8 @@ STREAM_SIZES: Final = "stream-sizes"
 PROGRAM_STATUS: Final = "program-status"
 EVENTS: Final = "events"
 SIGNALS: Final = "signals"
+#: What a shard has judged in the turn that read it, beside what came through `signals`.
+JUDGED: Final = "judged"
 LAUNCH: Final = "launch"
 DEAD_LETTER: Final = "dead-letter"
 WAKEUPS: Final = "wakeups"
@@ -43,7 +45,7 @@ BARRIERS_KEY: Final = b"\0barriers"
 RESERVED: Final = b"\0"
 CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG)
 #: Topics whose partitions are homes.
-KEYED: Final = (SIGNALS, *CHANGELOGS)
+KEYED: Final = (SIGNALS, JUDGED, *CHANGELOGS)
 
 _HOUR: Final = timedelta(hours=1)
 _DAY: Final = timedelta(days=1)
@@ -71,7 +73,8 @@ def keyed_specs(shards: int, retention: timedelta, *, horizon: timedelta = _DAY)
     """
     kept = min(max(horizon, _HOUR), _DAY)
     compacted = tuple(TopicSpec(name, shards, Cleanup.COMPACT, tombstones=kept) for name in CHANGELOGS)
-    return (TopicSpec(SIGNALS, shards, Cleanup.DELETE, retention), *compacted)
+    aged = (TopicSpec(name, shards, Cleanup.DELETE, retention) for name in (SIGNALS, JUDGED))
+    return (*aged, *compacted)
 
 
 def public_topic(fact: Fact) -> str:

@@ -94,6 +94,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 LATEST_MS: Final = (datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(milliseconds=1)
 
 
+def log_instant(time_ms: int) -> datetime:
+    """The instant of a time of the log; of what is none, the first or last instant there is."""
+    return _EPOCH + timedelta(milliseconds=max(0, min(time_ms, LATEST_MS)))
+
+
 class Record(NamedTuple):
     """A record as read.
 
@@ -110,7 +115,7 @@ class Record(NamedTuple):
     @property
     def at(self) -> datetime:
         """When the log appended it (UTC); of a record that is not stamped the first or last instant there is."""
-        return _EPOCH + timedelta(milliseconds=max(0, min(self.time_ms, LATEST_MS)))
+        return log_instant(self.time_ms)
 
     @property
     def is_stamped(self) -> bool:
@@ -145,6 +150,13 @@ class Chunk(NamedTuple):
         return self._replace(records=records, next_position=self.next_position if last else records[-1].offset + 1)
 
 
+class CatchUpRead(NamedTuple):
+    """What `Reader.catch_up` has read: chunks of one partition in order, and whether nothing is missing."""
+
+    chunks: Sequence[Chunk]
+    complete: bool
+
+
 class Reader(Protocol):
     """Reads partitions from explicit positions; belongs to one task at a time. It stores no positions."""
 
@@ -157,6 +169,17 @@ class Reader(Protocol):
         records are returned, in order of offset. A partition with a long backlog does not starve the others of the
         reader. Repeated reads reach any end returned before, even when records were deleted in between. A cancelled
         read moves no position.
+
+        Raises:
+            UnavailableError: the broker cannot be reached; positions are unchanged.
+        """
+        ...
+
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        """Reads one of its partitions on, about `max_records`, and advances its position past what it returns: until it
+        has returned every record whose append was acknowledged before a record was appended that `read` has returned.
+        What readers do not see yet because of an unfinished transaction before it counts too: for that it waits up to
+        `timeout` seconds. A cancelled call moves no position.
 
         Raises:
             UnavailableError: the broker cannot be reached; positions are unchanged.

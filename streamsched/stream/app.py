@@ -5,6 +5,8 @@
 | `ingest` | public topics          | `signals`, keyed by event key      | none                    |
 | `homes`  | `signals` by event key | `signals`, one record per listener | `subscriptions`, `seen` |
 |          | `signals` by schedule  | `launch`, `wakeups`, `late`        | `triggers`              |
+
+What has its home in this shard does not go through `signals`: it is taken in the same turn, and written to `judged`.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from functools import partial
 
 from streamsched.codec.records.barrier import PREFIX as BARRIER_PREFIX
 from streamsched.log.topics import PUBLIC, SEEN_CHANGELOG, SIGNALS
@@ -26,6 +29,7 @@ from streamsched.stream.agents.homes import Homes
 from streamsched.stream.agents.ingest import Ingest
 from streamsched.stream.agents.schedule_home import SCHEDULE_PREFIX, ScheduleHome
 from streamsched.stream.agents.signal_decoder import SignalDecoder
+from streamsched.stream.agents.signal_delivery import SignalDelivery
 from streamsched.stream.agents.verdict_collector import VerdictCollector
 from streamsched.stream.faust_app import ShardFaust, ShardTable
 from streamsched.stream.poison_search import PoisonRecord
@@ -74,6 +78,7 @@ class ShardApp:
     collector: VerdictCollector | None
     spec: ShardSpec
     turn: Turn
+    on_progress: Callable[[], object]
 
     @property
     def rows(self) -> int:
@@ -82,31 +87,36 @@ class ShardApp:
         return self.homes.events.known_ids + sum(map(len, others))
 
     async def process(self, chunks: Sequence[Chunk]) -> None:
-        """Hands the chunks of a turn to their agents, one after another in this order. What they emit is in the turn.
+        """Hands the chunks of a turn to their agents, one after another in this order, and writes each state that
+        changed. What they emit is in the turn.
 
         Raises:
             Exception: an agent failed. The tables are then ahead of the log: the shard must restart from the log.
         """
         for chunk in chunks:
             await self.faust.hand_over(chunk)
+        for _ in self.homes.store_in_steps():
+            self.on_progress()
+            await asyncio.sleep(0)
         self._close_verdicts()
 
     def refuse(self, chunk: Chunk, poison: PoisonRecord) -> None:
         """Sets the only record of a chunk apart instead of processing it, as part of the turn. The first attempt parks
-        a schedule's signal with its schedule, and lets what a barrier releases be judged one by one; any other record,
-        or one that cannot be parked, becomes a dead letter; the last attempt is a dead letter without the record's
-        bytes, for a topic that does not accept their size.
+        a schedule's signal with its schedule, lets what a barrier releases be judged one by one, and sends an event to
+        its homes through the log, so that only the one that fails is set apart; then it becomes a dead letter; the last
+        attempt is a dead letter without the record's bytes, for a topic that does not accept their size.
         """
         (record,) = chunk.records
-        key, refusals = record.key, poison.refusals
-        parks = key is not None and key.startswith(SCHEDULE_PREFIX)
-        if parks and not refusals:
+        key, refusals = record.key or b"", poison.refusals
+        if refusals:
+            error, emit, partition = internal_error(poison.failure), self.turn.emit, self.spec.unkeyed_partition
+            dead_letter(emit, partition, chunk, record, error, collector=self.collector, bare=refusals > 1)
+        elif chunk.topic == SIGNALS and key.startswith(SCHEDULE_PREFIX):
             self.homes.schedules.refuse(chunk, record, poison.failure)
-        elif key is not None and key.startswith(BARRIER_PREFIX) and not refusals:
+        elif chunk.topic == SIGNALS and key.startswith(BARRIER_PREFIX):
             self.homes.barriers.refuse(chunk, record, poison.failure)
         else:
-            error, emit, partition = internal_error(poison.failure), self.turn.emit, self.spec.unkeyed_partition
-            dead_letter(emit, partition, chunk, record, error, collector=self.collector, bare=refusals > parks)
+            self.homes.process_through_log(chunk)
         self._close_verdicts()
 
     def _close_verdicts(self) -> None:
@@ -123,24 +133,6 @@ def make_app(turn: Turn, spec: ShardSpec, *, on_progress: Callable[[], object] =
         app.declare_table(name, turn.emit, spec.number) for name in ("subscriptions", "seen", "triggers")
     )
     collector = VerdictCollector(shard=spec.unkeyed_partition, emit=turn.emit) if spec.verdicts else None
-    ingest = Ingest(
-        shard=spec.unkeyed_partition,
-        shards=spec.shards,
-        emit=turn.emit,
-        decoder=spec.decoder,
-        collector=collector,
-        clock=spec.clock,
-    )
-    events = EventHome(
-        shard=spec.unkeyed_partition,
-        shards=spec.shards,
-        subscriptions=subscriptions,
-        seen=seen,
-        emit=turn.emit,
-        decoder=spec.decoder,
-        horizon=spec.dedupe_horizon,
-        collector=collector,
-    )
     schedules = ScheduleHome(
         shard=spec.number,
         unkeyed_partitions=spec.unkeyed_partitions,
@@ -151,6 +143,27 @@ def make_app(turn: Turn, spec: ShardSpec, *, on_progress: Callable[[], object] =
         collector=collector,
     )
     order = ArrivalOrder(shard=spec.number, shards=spec.shards, triggers=triggers, schedules=schedules)
+    delivery = SignalDelivery(shard=spec.number, emit=turn.emit, order=order, clock=spec.clock)
+    events = EventHome(
+        shard=spec.unkeyed_partition,
+        shards=spec.shards,
+        subscriptions=subscriptions,
+        seen=seen,
+        emit=turn.emit,
+        decoder=spec.decoder,
+        forward=delivery.forward,
+        horizon=spec.dedupe_horizon,
+        collector=collector,
+    )
+    ingest = Ingest(
+        shard=spec.unkeyed_partition,
+        shards=spec.shards,
+        emit=turn.emit,
+        decoder=spec.decoder,
+        deliver=partial(delivery.deliver, events.take),
+        collector=collector,
+        clock=spec.clock,
+    )
     barriers = Barriers(
         shard=spec.number,
         shards=spec.shards,
@@ -159,21 +172,16 @@ def make_app(turn: Turn, spec: ShardSpec, *, on_progress: Callable[[], object] =
         dead_letters=spec.unkeyed_partition,
         patience_s=spec.order_s,
     )
-    homes = Homes(events, schedules, order, barriers)
+    homes = Homes(ingest=ingest, events=events, schedules=schedules, order=order, barriers=barriers, delivery=delivery)
 
-    @app.agent(app.topic(*PUBLIC), name="ingest")
-    async def _ingest(chunks: AsyncIterable[Chunk]) -> AsyncGenerator[None, None]:
-        async for chunk in chunks:
-            ingest.process(chunk)
-            yield
-
-    @app.agent(app.topic(SIGNALS), name="homes")
-    async def _homes(chunks: AsyncIterable[Chunk]) -> AsyncGenerator[None, None]:
+    async def process(chunks: AsyncIterable[Chunk]) -> AsyncGenerator[None, None]:
         async for chunk in chunks:
             for _ in homes.process_in_steps(chunk):
                 on_progress()
                 await asyncio.sleep(0)
             yield
 
+    app.agent(app.topic(*PUBLIC), name="ingest")(process)
+    app.agent(app.topic(SIGNALS), name="homes")(process)
     tables = {table.changelog_name: table for table in (subscriptions, seen, triggers)}
-    return ShardApp(app, tables, homes, collector, spec, turn)
+    return ShardApp(app, tables, homes, collector, spec, turn, on_progress)

@@ -17,7 +17,7 @@ from streamsched_brokers.memory import (
 )
 
 from streamsched.domain.errors import ConfigurationError, FencedError, StreamschedError
-from streamsched.ports.broker import Broker, Chunk, Outgoing, Record, TopicPartition
+from streamsched.ports.broker import Broker, CatchUpRead, Chunk, Outgoing, Record, TopicPartition
 from streamsched.testing.broker_contract import BrokerContract, Log
 
 DURABLE = CAPABILITIES.__class__(fenced=True, transactional=True, durable=True, compaction=True, shared=True)
@@ -205,6 +205,13 @@ class OffByOne(MemoryReader):
         super().seek(partition, position + 1)
 
 
+class NeverBehind(MemoryReader):
+    """Says that it has caught up, and has not looked."""
+
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        return CatchUpRead((), True)
+
+
 class KeepsOldest(MemoryPartition):
     def compact(self, now, grace) -> None:
         first: dict[bytes | None, Record] = {}
@@ -354,6 +361,10 @@ MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
     "wakes late": (driver(reader=Sleepy), "a_waiting_reader_is_woken_by_another_process"),
     "does not wait": (driver(reader=Impatient), "a_read_without_records_is_empty_after_the_timeout"),
     "forgets when cancelled": (driver(reader=Careless), "a_cancelled_read_loses_nothing"),
+    "believes that it has caught up": (
+        driver(reader=NeverBehind),
+        "catching_up_waits_for_no_more_than_it_may_return",
+    ),
     "seeks beside": (driver(reader=OffByOne), "a_seek_takes_effect_after_an_empty_read"),
     "keeps the oldest": (driver(partition=KeepsOldest), "partitions_are_compacted_independently"),
     "renumbers": (driver(partition=Renumbers), "the_end_can_be_reached_after_cleaning"),

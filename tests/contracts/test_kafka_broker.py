@@ -146,6 +146,29 @@ async def test_a_partition_without_a_leader_holds_up_no_other(broker: KafkaBroke
     await reader.close()
 
 
+async def test_catching_up_is_not_done_while_an_unfinished_transaction_holds_a_change_back(broker: KafkaBroker) -> None:
+    """The change is acknowledged, and stands behind a transaction that another writer has begun before."""
+    await broker.create_topics([TopicSpec("topic", 2)])
+    changes, events = TopicPartition("topic", 0), TopicPartition("topic", 1)
+    writer = await broker.writer("other")
+    await writer._producer.begin_transaction()
+    await send(writer._producer, [Outgoing(*changes, None, b"unfinished")], broker._link.address)
+    await broker.append([Outgoing(*changes, None, b"change")])
+    await broker.append([Outgoing(*events, None, b"event")])
+    reader = await broker.reader({changes: 0, events: 0})
+    (chunk,) = await reader.read(max_records=10, timeout=5)
+    assert chunk.at == events
+
+    assert await reader.catch_up(changes, max_records=10, timeout=0.1) == ([], False)
+
+    await writer._producer.commit_transaction()
+    found = await reader.catch_up(changes, max_records=10, timeout=5)
+
+    assert found.complete
+    assert [record.value for chunk in found.chunks for record in chunk.records] == [b"unfinished", b"change"]
+    await reader.close()
+
+
 # -- writers
 
 

@@ -77,8 +77,9 @@ class SmallCluster:
             shards=3,
             subscriptions=self.rows,
             seen=self.seen,
-            emit=lambda topic, partition, key, value: self.forwarded.append((key or b"", value or b"")),
+            emit=lambda topic, partition, key, value: None,
             decoder=SignalDecoder(),
+            forward=lambda home, schedule, value, signal, time_ms: self.forwarded.append((schedule, value)),
             horizon=HORIZON,
         )
 

@@ -11,10 +11,11 @@ from typing import Final
 
 from streamsched_brokers.memory import MemoryLog
 
+from streamsched.codec.records import judged as judged_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Occurred
-from streamsched.log.topics import LAUNCH, SIGNALS
+from streamsched.log.topics import JUDGED, LAUNCH, SIGNALS
 from streamsched.ports.broker import Outgoing
 from tests.faults.judges.homes import (
     control_of,
@@ -58,8 +59,14 @@ class Watch:
                     self._judgement.double(f"job {record.key.decode()} on its way again")
                 self._jobs.add(record.key)
                 self.jobs += 1
-            if record.topic == SIGNALS and record.key and record.value and record.key.startswith(b"schedule:"):
-                signal = signal_codec.decode(record.key, record.value)
+            if (
+                record.topic in (SIGNALS, JUDGED)
+                and record.key
+                and record.value
+                and record.key.startswith(b"schedule:")
+            ):
+                value = judged_codec.decode(record.value)[1] if record.topic == JUDGED else record.value
+                signal = signal_codec.decode(record.key, value)
                 if not isinstance(signal, Occurred) or signal.statistics:
                     continue
                 place = (record.key, signal.event.id.encode())

@@ -16,7 +16,7 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.log.topics import CHANGELOGS, POSITION_KEY, RELAY_POSITION
-from streamsched.ports.broker import Chunk, Outgoing, Reader, TopicPartition, Writer
+from streamsched.ports.broker import CatchUpRead, Chunk, Outgoing, Reader, TopicPartition, Writer
 from tests.simulation.loop import SimulationLoop
 from tests.simulation.wire import Wire
 from tests.support.broker_proxy import BrokerThrough
@@ -47,6 +47,7 @@ class Bug(StrEnum):
     TABLE_KEPT = "table kept after an aborted turn"
     OUTBOX_POSITION = "outbox position not stored"
     EARLY_OPENING = "name taken before its last commit is visible everywhere"
+    NOT_CAUGHT_UP = "events judged before the changes that were there"
 
 
 @dataclass(eq=False)
@@ -97,6 +98,10 @@ class WatchedLog(MemoryLog):
                 while not all(part.shown for part in parts.values()):
                     await self.grown.wait()
 
+    def certain_end(self, at: TopicPartition) -> int:
+        """Where a partition ends once all that is certain is shown."""
+        return self.partition(*at).end + sum(len(part.records) for part in self.held[at])
+
     async def settled(self, name: str) -> None:
         """Until what a writer of this name has committed is marked everywhere."""
         if (marking := self._marking.get(name)) is not None:
@@ -124,9 +129,11 @@ class WatchedLog(MemoryLog):
 class SimulationReader:
     """A reader of a memory log whose reads meet faults when they bring something."""
 
-    def __init__(self, reader: Reader, wire: Wire) -> None:
+    def __init__(self, reader: Reader, log: WatchedLog, wire: Wire, bug: Bug | None) -> None:
         self._reader = reader
+        self._log = log
         self._wire = wire
+        self._bug = bug
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
         chunks = await self._reader.read(max_records=max_records, timeout=timeout)
@@ -138,6 +145,20 @@ class SimulationReader:
                     self._reader.seek(TopicPartition(chunk.topic, chunk.partition), chunk.records[0].offset)
                 raise
         return chunks
+
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        """As the Kafka driver's: what unfinished commits hold back is waited for."""
+        await self._wire.call("end", lambda: asyncio.sleep(0))
+        if self._bug is Bug.NOT_CAUGHT_UP:
+            return CatchUpRead((), True)
+        end = self._log.certain_end(partition)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(timeout):
+                while self._log.partition(*partition).end < end:
+                    await self._log.grown.wait()
+        read = await self._reader.catch_up(partition, max_records=max_records, timeout=0)
+        shown = self._log.partition(*partition).end
+        return read._replace(complete=read.complete and shown >= end)
 
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._reader.seek(partition, position)
@@ -212,7 +233,8 @@ class SimulationBroker(BrokerThrough):
         return await self._wire.call("ends", lambda: self.inner.ends(partitions))
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> Reader:
-        return SimulationReader(await self._wire.call("reader", lambda: self.inner.reader(positions)), self._wire)
+        reader = await self._wire.call("reader", lambda: self.inner.reader(positions))
+        return SimulationReader(reader, self._log, self._wire, self._bug)
 
     async def writer(self, name: str) -> Writer:
         return await self._wire.call(f"writer {name}", lambda: self._writer(name))

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TypeVar
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.broker import Broker, Chunk, Outgoing, Reader, TopicPartition, Writer
+from streamsched.ports.broker import Broker, CatchUpRead, Chunk, Outgoing, Reader, TopicPartition, Writer
 from tests.support.broker_proxy import BrokerThrough
 
 _T = TypeVar("_T")
@@ -78,6 +78,9 @@ class _Reader:
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
         return await self._faults.around("read", lambda: self._reader.read(max_records=max_records, timeout=timeout))
+
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        return await self._reader.catch_up(partition, max_records=max_records, timeout=timeout)
 
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._reader.seek(partition, position)

@@ -21,9 +21,13 @@ from tests.support.rerun import Stamped
 
 
 class Arrived(NamedTuple):
-    """A signal, or a barrier of the same partition: its offset and log time."""
+    """A signal, or a barrier of the same partition: when its home has met it, and as of which log time.
 
-    offset: int
+    Attributes:
+        place: of a record of `signals` (offset, 1, 0), of one of `judged` (position in `signals`, 0, offset).
+    """
+
+    place: tuple[int, int, int]
     at: datetime
     what: Signal | Barrier
 
@@ -122,7 +126,7 @@ class JudgedOrder:
 def judged_order(signals: Sequence[Arrived], barriers: Sequence[Arrived], shards: int) -> JudgedOrder:
     """What a schedule has judged, with the time as of which, in this order."""
     order = JudgedOrder(shards)
-    for number, (_, at, what) in enumerate(merge(signals, barriers, key=lambda each: each.offset)):
+    for number, (_, at, what) in enumerate(merge(signals, barriers, key=lambda each: each.place)):
         order.tell(number, at, what)
     return order
 

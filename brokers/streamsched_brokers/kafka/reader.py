@@ -16,7 +16,7 @@ from aiokafka import errors as kafka
 from aiokafka.protocol.fetch import FetchRequest
 
 from streamsched.domain.errors import UnavailableError
-from streamsched.ports.broker import Chunk, TopicPartition
+from streamsched.ports.broker import CatchUpRead, Chunk, TopicPartition
 from streamsched_brokers.kafka.batches import Fetched, committed
 from streamsched_brokers.kafka.failure import AWAY, RetryBudget, translated
 from streamsched_brokers.kafka.link import CommitPoint, Isolation, KafkaConnection
@@ -28,6 +28,8 @@ FETCH_BYTES: Final = 32 << 20
 LONG_POLL_SECONDS: Final = 0.5
 #: How long records already fetched wait for responses about other partitions.
 _OTHERS_SECONDS: Final = 0.05
+#: From one fetch to the next while an unfinished transaction holds records back.
+_UNFINISHED_SECONDS: Final = 0.002
 
 _Answer = dict[TopicPartition, Fetched | BaseException]
 
@@ -75,6 +77,29 @@ class KafkaReader:
                 if loop.time() >= deadline and not unanswered:
                     return []
 
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        loop = asyncio.get_running_loop()
+        deadline, start = loop.time() + timeout, self._positions[partition]
+        chunks: list[Chunk] = []
+        with translated():
+            end = await self._end(partition)
+            try:
+                while self._positions[partition] < end:
+                    if partition in self._kept and max_records > 0:
+                        chunks.append(self._take(partition, max_records))
+                        max_records -= len(chunks[-1].records)
+                    elif max_records <= 0 or (left := deadline - loop.time()) <= 0:
+                        return CatchUpRead(chunks, False)
+                    elif partition not in await self._answers(self._ask(min(left, _OTHERS_SECONDS)), left):
+                        await asyncio.sleep(_UNFINISHED_SECONDS)
+            except AWAY:
+                self._link.request_metadata()
+                return CatchUpRead(chunks, False)
+            except BaseException:
+                self.seek(partition, start)
+                raise
+        return CatchUpRead(chunks, True)
+
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._positions[partition] = max(0, position)
         self._kept.pop(partition, None)
@@ -104,8 +129,9 @@ class KafkaReader:
                 self._asked[node] = task, frozenset(partitions)
         return leaderless
 
-    async def _answers(self, failure: BaseException | None) -> set[TopicPartition]:
-        """Waits for a response and keeps its records. Returns the partitions answered. `failure`: an earlier error.
+    async def _answers(self, failure: BaseException | None, timeout: float | None = None) -> set[TopicPartition]:
+        """Waits for a response and keeps its records. Returns the partitions answered. `failure`: an earlier error;
+        `timeout`: in seconds, None waits as long as a broker holds a fetch.
 
         Raises:
             KafkaError: the error of a partition, or `failure`; records of other partitions are kept.
@@ -114,7 +140,7 @@ class KafkaReader:
         if self._kept and tasks:
             await asyncio.wait(tasks, timeout=_OTHERS_SECONDS)
         elif tasks:
-            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait(tasks, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         answered: set[TopicPartition] = set()
         for node, (task, _) in list(self._asked.items()):
             if not task.done():
@@ -135,18 +161,24 @@ class KafkaReader:
 
     def _hand_over(self, max_records: int) -> list[Chunk]:
         """Up to `max_records` of the kept records, an equal share of each partition."""
-        chunks: list[Chunk] = []
         share = max(1, max_records // max(1, len(self._kept)))
-        for at, (_, records, next_position) in list(self._kept.items()):
-            taken, position = records[:share], next_position
-            if len(records) > share:
-                position = taken[-1].offset + 1
-                self._kept[at] = Fetched(position, records[share:], next_position)
-            else:
-                del self._kept[at]
-            self._positions[at] = position
-            chunks.append(Chunk(at.topic, at.partition, taken, position, self._deleted.pop(at, 0)))
-        return chunks
+        return [self._take(at, share) for at in list(self._kept)]
+
+    def _take(self, at: TopicPartition, most: int) -> Chunk:
+        """Up to `most` of the kept records of a partition."""
+        _, records, next_position = self._kept[at]
+        taken, position = records[:most], next_position
+        if len(records) > most:
+            position = taken[-1].offset + 1
+            self._kept[at] = Fetched(position, records[most:], next_position)
+        else:
+            del self._kept[at]
+        self._positions[at] = position
+        return Chunk(at.topic, at.partition, taken, position, self._deleted.pop(at, 0))
+
+    async def _end(self, at: TopicPartition) -> int:
+        """Where a partition ends, unfinished transactions included."""
+        return (await self._link.offsets([at], CommitPoint.END, Isolation.UNCOMMITTED))[at]
 
     async def _fetch(self, node: int, positions: Mapping[TopicPartition, int], wait: float) -> _Answer:
         """One fetch at a broker, which waits up to `wait` seconds for the first record: by partition the records, or
@@ -185,7 +217,7 @@ class KafkaReader:
         if position < beginning:
             self._deleted[at] = beginning - position
             return Fetched(position, (), beginning)
-        end = (await self._link.offsets([at], CommitPoint.END, Isolation.UNCOMMITTED))[at]
+        end = await self._end(at)
         if position <= end:
             return Fetched(position, (), position)
         raise UnavailableError(f"{at.topic}/{at.partition} ends at {end}, but was read up to {position} before")

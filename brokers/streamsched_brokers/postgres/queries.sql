@@ -35,7 +35,7 @@ ORDER BY w.nth
 -- have fewer than $4 records and $5 bytes. Batches are ordered by the number of records before them in their own
 -- partition, so that a backlog in one partition delays no other. Dense offsets bound each partition's scan; after
 -- compaction they do not, hence the bound by the eighth batch.
-SELECT nth, first_offset, offsets, time_ms, times, keys, values
+SELECT nth, first_offset, bytes, offsets, time_ms, times, keys, values
 FROM (
     SELECT b.*,
            sum(b.count) OVER in_turns - b.count AS records_before,

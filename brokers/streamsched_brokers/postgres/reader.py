@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
 import asyncpg
 
-from streamsched.ports.broker import Chunk, Record, TopicPartition
-from streamsched_brokers.postgres.batches import records
+from streamsched.ports.broker import CatchUpRead, Chunk, Record, TopicPartition
+from streamsched_brokers.postgres.batches import BATCH_RECORDS, records
 from streamsched_brokers.postgres.connection import translated
 from streamsched_brokers.postgres.sql import queries
 from streamsched_brokers.postgres.wakeup import Wakeups
@@ -41,6 +41,9 @@ class PostgresReader:
         self._grown = asyncio.Event()
         self._grown.set()
         self._checked = 0.0
+        #: Whether the last read had room for all there was, in one snapshot. A read takes no batch that ends more than
+        #: `max_records` after the position, so there is room if one more batch would have been taken.
+        self._whole = False
         wakeups.subscribe(ids.values(), self._grown)
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
@@ -48,7 +51,7 @@ class PostgresReader:
         deadline = loop.time() + timeout
         while True:
             if timeout <= 0 or self._grown.is_set() or loop.time() >= self._checked + RECHECK_SECONDS:
-                chunks = await self._take(max_records)
+                chunks = await self._take(self._order, max_records)
                 if chunks:
                     return chunks
                 self._checked = loop.time()
@@ -58,16 +61,37 @@ class PostgresReader:
                 async with asyncio.timeout(min(left, self._checked + RECHECK_SECONDS - loop.time())):
                     await self._grown.wait()
 
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        """An append is acknowledged when it is visible. So after a read that had room for all there was, in one
+        snapshot, everything older than what it returned has been read too.
+        """
+        chunks: list[Chunk] = []
+        start = self._positions[partition]
+        try:
+            while not self._whole:
+                more = await self._take([partition], max_records)
+                if not more:
+                    break
+                chunks += more
+                max_records -= len(more[0].records)
+                if max_records <= 0:
+                    return CatchUpRead(chunks, False)
+        except BaseException:
+            self.seek(partition, start)
+            raise
+        return CatchUpRead(chunks, True)
+
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._positions[partition] = position
+        self._whole = False
         self._grown.set()
 
     async def close(self) -> None:
         self._wakeups.unsubscribe(self._ids.values(), self._grown)
 
-    async def _take(self, max_records: int) -> list[Chunk]:
-        """Fetches without waiting. After a fetch that found records or failed, there may be more."""
-        order, topics, partitions = self._order, [self._ids[at][0] for at in self._order], [at[1] for at in self._order]
+    async def _take(self, order: Sequence[TopicPartition], max_records: int) -> list[Chunk]:
+        """Fetches these partitions without waiting. After a fetch that found records or failed, there may be more."""
+        topics, partitions = [self._ids[at][0] for at in order], [at.partition for at in order]
         positions = [self._positions[at] for at in order]
         self._grown.clear()
         rows = None
@@ -93,6 +117,13 @@ class PostgresReader:
                 self._positions[at] = batch[-1].offset + 1
                 deleted = batch[0].offset - positions[nth]
                 chunks.append(Chunk(at.topic, at.partition, batch, batch[-1].offset + 1, deleted))
+        self._whole = (
+            sum(len(row["keys"]) for row in rows) + BATCH_RECORDS <= max_records
+            and sum(row["bytes"] for row in rows) < READ_BYTES
+            and len(chunks) == len(found)
+            and not any(chunk.deleted for chunk in chunks)
+        )
         # Partitions without records in this read are first in the next, which may not have room for all.
-        self._order = [at for nth, at in enumerate(order) if nth not in found] + [order[nth] for nth in found]
+        served = {order[nth] for nth in found}
+        self._order.sort(key=served.__contains__)
         return chunks

@@ -19,6 +19,7 @@ from streamsched.domain.errors import ConfigurationError, FencedError, NotFoundE
 from streamsched.ports.broker import (
     NOTHING_UNREAD,
     Capabilities,
+    CatchUpRead,
     Chunk,
     Outgoing,
     Record,
@@ -193,12 +194,17 @@ class RedisReader:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         async with translated():
-            while not (chunks := await self._take(max_records)):
+            while not (chunks := await self._take(dict(self._positions), max_records)):
                 left = deadline - loop.time()
                 if left <= 0:
                     return []
                 await self._grown.get_message(ignore_subscribe_messages=True, timeout=min(left, _RECHECK_SECONDS))
         return chunks
+
+    async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
+        async with translated():
+            chunks = await self._take({partition: self._positions[partition]}, max_records)
+        return CatchUpRead(chunks, sum(len(chunk.records) for chunk in chunks) < max_records)
 
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._positions[partition] = position
@@ -206,8 +212,7 @@ class RedisReader:
     async def close(self) -> None:
         await self._grown.aclose()
 
-    async def _take(self, max_records: int) -> list[Chunk]:
-        requested = dict(self._positions)
+    async def _take(self, requested: Mapping[TopicPartition, int], max_records: int) -> list[Chunk]:
         per_partition = max(1, max_records // len(requested))
         pipe = self._redis.pipeline(transaction=False)
         for (topic, number), position in requested.items():

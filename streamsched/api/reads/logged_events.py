@@ -6,11 +6,13 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Annotated, Final, assert_never
 
 from streamsched.api.reads.log_tail import TailRecord, log_tail
 from streamsched.codec import event as event_codec
 from streamsched.codec.events.native import LOG_ID
+from streamsched.codec.records import judged as judged_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.shape.about import About
 from streamsched.codec.shape.json_shape import JsonShape
@@ -26,7 +28,7 @@ from streamsched.domain.events.event import (
 )
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
-from streamsched.log.topics import SIGNALS
+from streamsched.log.topics import JUDGED, SIGNALS
 from streamsched.ports.broker import Broker, Record, TopicPartition
 
 #: Characters of a text, and partitions or attributes that it names.
@@ -122,15 +124,16 @@ async def newest_events(broker: Broker, topics: Sequence[str], *, depth: int, te
 
 
 async def events_of_key(broker: Broker, key: str, *, depth: int, limit: int) -> EventTail:
-    """The newest events of an event key, among the last `depth` records of its home. They are in topic `signals`: each
-    event once, whatever partition its emitter chose.
+    """The newest events of an event key, among the last `depth` records of its home. They are in topic `signals`, or in
+    `judged`: each event once, whatever partition its emitter chose.
 
     Raises:
         UnavailableError: the log is unavailable.
     """
-    at = TopicPartition(SIGNALS, home(key, await broker.partitions(SIGNALS)))
+    at = home(key, await broker.partitions(SIGNALS))
+    places = [TopicPartition(topic, at) for topic in (SIGNALS, JUDGED)]
     wanted = key.encode()
-    tail = await log_tail(broker, [at], depth=depth, wanted=lambda record: record.key == wanted)
+    tail = await log_tail(broker, places, depth=depth, wanted=lambda record: record.key == wanted)
     found = await asyncio.to_thread(_signalled, tail.records, limit)
     return EventTail(tuple(found), len(tail.records), tail.whole)
 
@@ -149,23 +152,24 @@ def containing(text: str) -> Callable[[Record], bool]:
     return contains
 
 
+def signalled_event(found: TailRecord) -> LoggedEvent | None:
+    """The event of a record of `signals` or `judged`; None when it is another signal, or none."""
+    key, value = found.record.key, found.record.value
+    if key is None or value is None:
+        return None
+    try:
+        value = judged_codec.decode(value)[1] if found.at.topic == JUDGED else value
+        signal = signal_codec.decode(key, value)
+    except InvalidError:
+        return None
+    if not isinstance(signal, Occurred):
+        return None
+    event, raw = signal.event, signal_codec.split_logged(value)[1]
+    return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
+
+
 def _signalled(records: Sequence[TailRecord], limit: int) -> list[LoggedEvent]:
-    found: list[LoggedEvent] = []
-    for each in records:
-        key, value = each.record.key, each.record.value
-        if key is None or value is None:
-            continue
-        try:
-            signal = signal_codec.decode(key, value)
-        except InvalidError:
-            continue
-        if isinstance(signal, Occurred):
-            event = signal.event
-            raw = signal_codec.split_logged(value)[1]
-            found.append(LoggedEvent(each.name, each.appended, event.id, event.source, event, "", raw))
-        if len(found) == limit:
-            break
-    return found
+    return list(islice(filter(None, map(signalled_event, records)), limit))
 
 
 def _what(fact: Fact) -> str:

@@ -56,6 +56,15 @@ class ArrivalOrder:
             return
         self._schedules.judge(key, signal, chunk, record)
 
+    def judge_at_once(self, key: bytes, signal: Occurred, time_ms: int) -> bool:
+        """Has an event judged that has no record, as of a log time. False: its schedule must see it in the order of its
+        records, or something about it must be put aside; nothing has changed then.
+        """
+        waiting = self._waiting.places()
+        if (waiting and key in waiting) or self._needs_order(key):
+            return False
+        return self._schedules.judge_at_once(key, signal, time_ms)
+
     def homes_to_ask(self) -> frozenset[int] | None:
         """The shards through which events can come that belong before the signals that wait; None: none waits."""
         waiting = self._waiting.places()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import MutableMapping
 from datetime import timedelta
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -20,7 +20,6 @@ from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Signal, Subscribe, Unsubscribe
 from streamsched.domain.signals.subscription import Subscriptions, subscribed_generation
-from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
 from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
 from streamsched.stream.agents.signal_decoder import SignalDecoder
@@ -32,6 +31,14 @@ log = structlog.get_logger()
 #: Ends of the ids that say what became of the statistics of a commit. No id of an event has this character.
 _AWAITED: Final = "\0awaited"
 _CAME: Final = "\0came"
+
+
+class Forward(Protocol):
+    """Takes an event to the home of a schedule."""
+
+    def __call__(self, home: int, schedule: bytes, value: bytes, signal: Occurred, time_ms: int) -> None:
+        """`schedule`: its key; `value`: that of the signal; `time_ms`: the log time as of which the event is taken."""
+        ...
 
 
 class _Listeners:
@@ -63,6 +70,7 @@ class EventHome:
         seen: IdTable,
         emit: Emit,
         decoder: SignalDecoder,
+        forward: Forward,
         horizon: timedelta,
         collector: VerdictCollector | None = None,
     ) -> None:
@@ -71,6 +79,7 @@ class EventHome:
         self._subscriptions = subscriptions
         self._emit = emit
         self._decoder = decoder
+        self._forward = forward
         self._known_ids = Deduplicator(seen, horizon)
         self._collector = collector
         #: Decoded rows of the table. A key without a row has no entry: keys may name a run or a day.
@@ -99,7 +108,7 @@ class EventHome:
             if not isinstance(signal, Occurred):
                 self._control(key, signal)
             elif not signal.statistics:
-                self._forward(key, value, signal.event, record.time_ms)
+                self.take(key, value, signal, record.time_ms)
         except InvalidError as error:
             dead_letter(self._emit, self._shard, chunk, record, error, collector=self._collector)
         except Exception as failure:
@@ -122,18 +131,25 @@ class EventHome:
         self._changed.clear()
         self._known_ids.flush()
 
-    def _forward(self, key: bytes, value: bytes, event: Event, time_ms: int) -> None:
+    def take(self, key: bytes, value: bytes, signal: Occurred, time_ms: int) -> None:
+        """Forwards an event to the schedules that listen to its key, unless it is a repeat. `value`: that of the
+        signal; `time_ms`: the log time as of which it is taken.
+
+        Raises:
+            DecodeError: the subscriptions cannot be read; nothing has changed.
+        """
         destinations = self._listeners(key).destinations  # may raise, so before the event is marked as seen
+        event = signal.event
         fact = event.fact
         follow = type(fact) is PartitionsAdded and fact.statistics_follow
         first_ms = self._known_ids.first_seen_ms(key, event.id, event.source, time_ms)
         if first_ms is None and follow:
             self._known_ids.first_seen_ms(key, f"{event.id}{_AWAITED}", event.source, time_ms)
         elif first_ms is not None and self._brings_statistics(key, event, time_ms):
-            value, first_ms = signal_codec.statistics_of(value), None
+            value, signal, first_ms = signal_codec.statistics_of(value), signal._replace(statistics=True), None
         if first_ms is None:
             for partition, schedule in destinations.values():
-                self._emit(SIGNALS, partition, schedule, value)
+                self._forward(partition, schedule, value, signal, time_ms)
             if not destinations and self._collector is not None:
                 self._collector.no_listener(key, event.id, event.source)
         elif self._collector is not None:

@@ -28,7 +28,7 @@ from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.log.topics import LATE, LAUNCH, SIGNALS, WAKEUPS
-from streamsched.ports.broker import Chunk, Record
+from streamsched.ports.broker import Chunk, Record, log_instant
 from streamsched.stream.agents.accumulated import TriggerStates
 from streamsched.stream.agents.emission import Emit, dead_letter
 from streamsched.stream.agents.halts import Halts
@@ -130,6 +130,20 @@ class ScheduleHome:
         except Exception as failure:  # noqa: BLE001 - any failure of a fold halts this schedule only
             self._halt(key, signal, chunk, record, failure)
 
+    def judge_at_once(self, key: bytes, signal: Occurred, time_ms: int) -> bool:
+        """Folds an event that has no record, as of a log time. False, and nothing has changed, when its record would be
+        parked or become a dead letter.
+        """
+        halts = self._halts.open()
+        if halts and key in halts:
+            return False
+        if time_ms != self._stamp:
+            self._stamp, self._at = time_ms, log_instant(time_ms)
+        try:
+            return self._fold(key, signal, self._at, at_once=True) is None
+        except Exception:  # noqa: BLE001 - it fails again when it comes through the log, and halts its schedule there
+            return False
+
     def store_in_steps(self, step_s: float) -> Iterator[None]:
         """Writes each state that changed since the last call, once, in steps of about `step_s` seconds. Once a turn."""
         self._losses.say(self._at)
@@ -164,9 +178,10 @@ class ScheduleHome:
         if not replayed:
             self._park(key, signal, record)
 
-    def _fold(self, key: bytes, signal: Signal, at: datetime, remark: str = "") -> str | None:
+    def _fold(self, key: bytes, signal: Signal, at: datetime, remark: str = "", *, at_once: bool = False) -> str | None:
         """Folds one signal. Returns the reason when the signal was refused; the caller then emits its record as a dead
-        letter. When the fold raises, no state has changed and nothing was emitted.
+        letter. When the fold raises, or refuses what has no record (`at_once`), no state has changed and nothing was
+        emitted.
         """
         accumulated = self._accumulated
         before = accumulated.state(key)
@@ -174,6 +189,8 @@ class ScheduleHome:
         cells = accumulated.cells(key) if correlates else NO_CELLS
         folded, records = self.limit.call(self._folded, before, signal, at, cells)
         refused = next((effect.reason for effect in folded.effects if isinstance(effect, Refuse)), None)
+        if refused is not None and at_once:
+            return refused
         if folded.state is not before or folded.cells:
             accumulated.fold(key, folded)
         for topic, name, value in records:

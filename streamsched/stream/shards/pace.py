@@ -16,9 +16,9 @@ LONG_TURN_S: Final = 0.4
 MIN_RECORDS: Final = 250
 FIRST_RECORDS: Final = 1_000
 #: From one turn to the next, in durations of a commit.
-OVER_COMMIT: Final = 3.0
+OVER_COMMIT: Final = 5.0
 #: Records a second from which a shard lingers as long as it may.
-FULL_RATE: Final = 300.0
+FULL_RATE: Final = 200.0
 #: A turn of so many records is large enough: the next one begins at once.
 ENOUGH: Final = 250
 #: Seconds over which rate and duration are averaged.

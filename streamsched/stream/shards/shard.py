@@ -14,38 +14,29 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import ConfigurationError, DecodeError, FencedError, UnavailableError
-from streamsched.log.topics import (
-    APP_ID,
-    ATTEMPT_KEY,
-    BARRIERS_KEY,
-    LAUNCH,
-    POSITION_KEY,
-    RETIRED_KEY,
-    SIGNALS,
-    TRIGGERS_CHANGELOG,
-)
+from streamsched.domain.errors import FencedError, UnavailableError
+from streamsched.log.topics import APP_ID, LAUNCH, POSITION_KEY, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Chunk, Reader, TopicPartition, Writer
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.reports import UnreadDeletion
 from streamsched.process.cancellation import cancel
-from streamsched.stream import crash_guard
 from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.app import ShardApp, ShardSpec, make_app
-from streamsched.stream.crash_guard import CrashGuard, ShardAttempt
+from streamsched.stream.crash_guard import CrashGuard
 from streamsched.stream.poison_search import PoisonRecord, PoisonSearch
 from streamsched.stream.shards.pace import TurnPace
 from streamsched.stream.shards.position_reporter import PositionReporter
+from streamsched.stream.shards.recovery import recover
 from streamsched.stream.state_format import StateFormat
-from streamsched.stream.turn import Positions, Turn, decode_positions, encode_positions, sources
+from streamsched.stream.turn import Positions, Turn, encode_positions, sources
 from streamsched.telemetry.shard_stats import ShardStats
 
 log = structlog.get_logger()
 
 #: Seconds that stopping waits for the commit of the clean stop. Without it the next owner makes careful turns first.
 _LAST_COMMIT_S: Final = 2.0
-#: A recovery yields after so many records: otherwise the worker would miss its heartbeats and lose its shards.
-_RESTORED: Final = 2_000
+#: Seconds that events which have been read wait for signals that unfinished transactions of other shards hold back.
+_CATCH_UP_S: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +61,7 @@ class ShardSettings:
     dedupe_horizon: timedelta = timedelta(days=4)
     max_records: int = 8_000
     idle_s: float = 1.0
-    linger_s: float = 0.04
+    linger_s: float = 0.08
     recovery_s: float = 30.0
     finish_s: float = 10.0
     report_s: float = 5.0
@@ -122,7 +113,6 @@ class Shard:
         self._poison_search = poison_search or PoisonSearch()
         self._stats = stats or ShardStats()
         self._guard = guard or CrashGuard(number)
-        self._attempt: ShardAttempt | None = None
         #: The chunks of the turn in flight; empty between turns.
         self._taken: Sequence[Chunk] = ()
         #: Chunks that were read and belong to later turns.
@@ -135,7 +125,10 @@ class Shard:
         self._positions: dict[TopicPartition, int] = {}
         #: The partitions whose positions were committed before this start.
         self._known: frozenset[TopicPartition] = frozenset()
+        self._signals = TopicPartition(SIGNALS, number)
         self._clock = self._settings.clock or SystemClock()
+        #: Whether the signals before the events that were read last have all been read.
+        self._caught_up = False
         self._reading = self._stopping = False
         self._running: asyncio.Task[None] | None = None
         self._app: ShardApp | None = None
@@ -184,13 +177,16 @@ class Shard:
             clock=self._settings.clock,
         )
         self._app = make_app(self._turn, spec, on_progress=lambda: self._stats.enter("folding"))
-        recovered = await self._recover(self._app)
-        self._positions = {source: recovered.get(source, 0) for source in await sources(broker, number)}
-        self._known = frozenset(recovered)
+        recovered = await recover(
+            broker, self._app, wait_s=self._settings.recovery_s, on_progress=lambda: self._stats.enter("starting")
+        )
+        self._positions = {source: recovered.positions.get(source, 0) for source in await sources(broker, number)}
+        self._known = frozenset(recovered.positions)
+        self._app.homes.delivery.position = self._positions[self._signals]
         self._reader = await broker.reader(
             {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS}
         )
-        await self._writer.commit([self._guard.recovered(self._attempt, records=2 * self._settings.max_records)])
+        await self._writer.commit([self._guard.recovered(recovered.attempt, records=2 * self._settings.max_records)])
         read_s = since.lap()
         self._stats.recovery_s = fence_s + read_s
         self._update_stats()
@@ -292,6 +288,7 @@ class Shard:
             if pause_s := self._pace.pause_s(self._loop.time()):
                 await asyncio.sleep(pause_s)
             chunks = await self._reader.read(max_records=self._pace.max_records, timeout=self._settings.idle_s)
+            chunks = await self._catch_up(chunks)
         finally:
             self._reading = False
         if not chunks and not self._stopping:
@@ -300,6 +297,20 @@ class Shard:
             if chunk.deleted and chunk.at in self._known:
                 self._tell_deleted(chunk)
         return chunks
+
+    async def _catch_up(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
+        """Reads `signals` on, so that every change that was acknowledged before an event of these chunks was sent goes
+        before it, and puts signals first. Events go through the log when unfinished transactions hold signals back.
+        """
+        assert self._app is not None
+        assert self._reader is not None
+        signals = [chunk for chunk in chunks if chunk.topic == SIGNALS]
+        if len(signals) == len(chunks):
+            return chunks
+        public = [chunk for chunk in chunks if chunk.topic != SIGNALS]
+        rest = await self._reader.catch_up(self._signals, max_records=self._pace.max_records, timeout=_CATCH_UP_S)
+        self._caught_up = rest.complete
+        return [*signals, *rest.chunks, *public]
 
     def _tell_deleted(self, chunk: Chunk) -> None:
         """Records before this chunk were deleted unread: somebody's retention was shorter than this shard was away."""
@@ -310,6 +321,7 @@ class Shard:
 
     async def _begin(self, chunks: Sequence[Chunk]) -> PoisonRecord | None:
         """Takes these chunks, or a part of them, for a turn. Returns the only record of the turn if it is poison."""
+        assert self._app is not None
         assert self._writer is not None
         taken, self._left = self._poison_search.split(chunks)
         careful = self._guard.careful
@@ -318,6 +330,8 @@ class Shard:
             self._left = [*left, *self._left]
             await self._writer.commit([await self._guard.begin(taken)])
         self._taken = taken
+        signals_first = all(chunk.at != self._signals for chunk in self._left)
+        self._app.homes.delivery.caught_up = self._caught_up and signals_first
         self._stats.enter("folding")
         return self._poison_search.poison(taken) or (self._guard.poison(taken) if careful else None)
 
@@ -350,50 +364,3 @@ class Shard:
         self._stats.halted = schedules.halted
         self._stats.lost_keys, self._stats.refused = schedules.lost_keys, schedules.refused_events
         self._stats.positions = self._positions
-
-    async def _recover(self, app: ShardApp) -> dict[TopicPartition, int]:
-        """Reads every changelog to its end into its table; returns the positions committed with that state."""
-        recovered: dict[TopicPartition, int] = {}
-        retired, barriers = False, None
-        at = {TopicPartition(changelog, self.number): 0 for changelog in app.tables}
-        ends = await self._broker.ends(list(at))
-        reader = await self._broker.reader(at)
-        try:
-            while any(at[partition] < ends[partition] for partition in at):
-                chunks = await reader.read(max_records=100_000, timeout=self._settings.recovery_s)
-                if not chunks:
-                    raise UnavailableError(f"the changelogs of shard {self.number} end before their reported ends")
-                self._stats.enter("starting")
-                for chunk in chunks:
-                    at[TopicPartition(chunk.topic, chunk.partition)] = chunk.next_position
-                    restore = app.tables[chunk.topic].restore
-                    for nth, record in enumerate(chunk.records, 1):
-                        if nth % _RESTORED == 0:
-                            await asyncio.sleep(0)
-                        if record.key == POSITION_KEY and record.value is not None:
-                            recovered = decode_positions(record.value)
-                        elif record.key == ATTEMPT_KEY:
-                            self._attempt = _attempt(record.value)
-                        elif record.key == BARRIERS_KEY:
-                            barriers = record.value
-                        elif record.key == RETIRED_KEY:
-                            retired = record.value is not None
-                        elif record.key is not None:
-                            restore(record.key, record.value)
-        finally:
-            await reader.close()
-        if retired:
-            raise ConfigurationError(
-                f"shard {self.number} was retired by `streamsched reshard`: restart with the new number of shards; if "
-                "the command did not finish, run it again"
-            )
-        await app.homes.prepare(barriers)
-        return recovered
-
-
-def _attempt(value: bytes | None) -> ShardAttempt | None:
-    """The attempt of the previous process. One that this release cannot decode counts as one without details."""
-    try:
-        return None if value is None else crash_guard.decode(value)
-    except DecodeError:
-        return ShardAttempt("")

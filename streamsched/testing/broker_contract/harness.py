@@ -119,6 +119,15 @@ class Tail:
             self.positions[at] = chunk.next_position
         return sum(len(chunk.records) for chunk in chunks)
 
+    async def catch_up(self, at: TopicPartition, *, max_records: int) -> bool:
+        """As `Reader.catch_up`: whether nothing is missing."""
+        found = await self.reader.catch_up(at, max_records=max_records, timeout=PATIENCE_SECONDS)
+        for chunk in found.chunks:
+            self._check([chunk], max_records)
+            self.seen[at].extend(chunk.records)
+            self.positions[at] = chunk.next_position
+        return found.complete
+
     async def read_until(self, enough: Callable[[], bool], *, max_records: int = 1000) -> None:
         """Reads until `enough`, or fails after `PATIENCE_SECONDS`."""
         async with asyncio.timeout(PATIENCE_SECONDS):

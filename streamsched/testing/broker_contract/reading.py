@@ -7,6 +7,7 @@ from statistics import median
 
 from streamsched.ports.broker import Outgoing
 from streamsched.ports.clock import SystemClock
+from streamsched.process.cancellation import cancel
 from streamsched.testing.broker_contract.harness import Log, make_records, numbers
 
 #: From a commit to a waiting reader. Milliseconds are usual; a driver that polls or misses wake-ups takes much longer.
@@ -210,3 +211,43 @@ class ReadingContract:
         await tail.read_until(lambda: len(tail.seen[at]) >= 30)
 
         assert [record.value for record in tail.seen[at]] == numbers(0, 30)
+
+    async def test_catching_up_returns_what_was_acknowledged_before_what_was_read(self, log: Log) -> None:
+        """A change and then an event, each acknowledged before the next is sent: who has read the event and catches up
+        has the change. What was caught up does not come again.
+        """
+        changes, events = await log.topic(partitions=2)
+        tail = await log.tail(changes, events)
+        rounds = 200
+
+        async def write() -> None:
+            for number in range(rounds):
+                await log.broker.append(make_records(changes, b"%d" % number))
+                await log.broker.append(make_records(events, b"%d" % number))
+
+        writing = asyncio.create_task(write())
+        try:
+            while len(tail.seen[events]) < rounds:
+                await tail.read(max_records=2000, timeout=1.0)
+                if await tail.catch_up(changes, max_records=2000):
+                    assert len(tail.seen[changes]) >= len(tail.seen[events])
+            await writing
+        finally:
+            await cancel(writing)
+        assert await tail.catch_up(changes, max_records=2000)
+
+        assert [record.value for record in tail.seen[changes]] == numbers(0, rounds)
+        assert [record.value for record in tail.seen[events]] == numbers(0, rounds)
+
+    async def test_catching_up_waits_for_no_more_than_it_may_return(self, log: Log) -> None:
+        """A backlog is returned in parts, and the last one says that it is."""
+        changes, events = await log.topic(partitions=2)
+        await log.broker.append(make_records(changes, *numbers(0, 5000)))
+        tail = await log.tail(changes, events)
+        parts = 1
+        while not await tail.catch_up(changes, max_records=1000):
+            parts += 1
+
+        assert [record.value for record in tail.seen[changes]] == numbers(0, 5000)
+        assert parts > 2
+        assert await tail.read(timeout=0) == 0

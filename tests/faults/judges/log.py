@@ -11,13 +11,15 @@ from datetime import UTC, datetime
 from typing import Final
 
 from streamsched.codec.records import barrier as barrier_codec
+from streamsched.codec.records import judged as judged_codec
 from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.job import ReadyJob
+from streamsched.domain.signals.barrier import Barrier
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
-from streamsched.log.topics import DEAD_LETTER, LAUNCH, SIGNALS
+from streamsched.log.topics import DEAD_LETTER, JUDGED, LAUNCH, SIGNALS
 from streamsched.ports.broker import Broker, Record, TopicPartition
 from tests.faults.sites.installation_site import SHARDS
 from tests.support.judged_order import Arrived, JudgedOrder, judged_order
@@ -27,7 +29,7 @@ from tests.support.rerun import Stamped
 AWAY_S: Final = 60.0
 
 #: What is read.
-TOPICS: Final = (SIGNALS, LAUNCH, DEAD_LETTER)
+TOPICS: Final = (SIGNALS, JUDGED, LAUNCH, DEAD_LETTER)
 _EVERY: Final = re.compile("")
 
 
@@ -35,14 +37,12 @@ class LogContent:
     """What a log has that is worth judging.
 
     Attributes:
-        homes: record key → its signals, of the trial at hand.
         jobs: what was launched, of the trial at hand.
         launched: job id → how often it is on its way, of all trials.
         letters: what was put aside as unreadable.
     """
 
     def __init__(self, shards: int) -> None:
-        self.homes: dict[str, list[Stamped]] = defaultdict(list)
         self.jobs: list[ReadyJob] = []
         self.launched: Counter[str] = Counter()
         self.letters: list[str] = []
@@ -54,9 +54,16 @@ class LogContent:
     def begin(self, *names: str) -> None:
         """Another trial; each of its names begins with one of these, which are those of its apps."""
         self._mine = _of(*names)
-        self.homes.clear()
         self.jobs.clear()
         self._arrived.clear()
+
+    @property
+    def homes(self) -> Mapping[str, list[Stamped]]:
+        """Record key → its signals as its home has met them, of the trial at hand."""
+        return {
+            key: [(each.at, each.what) for each in sorted(arrived, key=_place) if not isinstance(each.what, Barrier)]
+            for key, arrived in self._arrived.items()
+        }
 
     def homes_of(self, name: str) -> Mapping[str, list[Stamped]]:
         """The homes of one app and of what it listens to."""
@@ -66,8 +73,9 @@ class LogContent:
     def orders(self) -> Mapping[str, JudgedOrder]:
         """What each schedule of the trial has judged, and as of when, in this order."""
         return {
-            key: judged_order(arrived, self._barriers[home(key, self._shards)], self._shards)
+            key: judged_order(sorted(arrived, key=_place), self._barriers[home(key, self._shards)], self._shards)
             for key, arrived in self._arrived.items()
+            if key.startswith("schedule:")
         }
 
     def came_home(self) -> Iterator[tuple[str, datetime]]:
@@ -84,13 +92,13 @@ class LogContent:
         match topic:
             case "signals" if key.startswith("barrier:"):
                 barrier = barrier_codec.decode(value, shards=self._shards)
-                self._barriers[partition].append(Arrived(record.offset, _instant(record), barrier))
+                self._barriers[partition].append(Arrived((record.offset, 1, 0), _instant(record), barrier))
             case "signals" if self._mine.match(key):
-                at_home = key if home(key, self._shards) == partition else f"{key} in partition {partition}"
-                at, signal = _instant(record), signal_codec.decode(key.encode(), value)
-                self.homes[at_home].append((at, signal))
-                if key.startswith("schedule:"):
-                    self._arrived[at_home].append(Arrived(record.offset, at, signal))
+                self._add(key, partition, (record.offset, 1, 0), _instant(record), value)
+            case "judged" if self._mine.match(key):
+                judged, value = judged_codec.decode(value)
+                at = datetime.fromtimestamp(judged.time_ms / 1000, UTC)
+                self._add(key, partition, (judged.position, 0, record.offset), at, value)
             case "launch":
                 self.launched[key] += 1
                 if self._mine.match(f"schedule:{key}"):
@@ -99,6 +107,14 @@ class LogContent:
                 self.letters.append(value.decode(errors="replace"))
             case _:
                 pass
+
+    def _add(self, key: str, partition: int, place: tuple[int, int, int], at: datetime, value: bytes) -> None:
+        at_home = key if home(key, self._shards) == partition else f"{key} in partition {partition}"
+        self._arrived[at_home].append(Arrived(place, at, signal_codec.decode(key.encode(), value)))
+
+
+def _place(arrived: Arrived) -> tuple[int, int, int]:
+    return arrived.place
 
 
 class Log(LogContent):

@@ -34,15 +34,19 @@ def test_a_record_from_the_future_has_arrived_now(logged: timedelta, delay: time
     ingest = Ingest(
         shard=0,
         shards=1,
-        emit=lambda topic, partition, key, value: emitted.append((key, value)),
+        emit=lambda topic, partition, key, value: None,
         decoder=SignalDecoder(),
+        deliver=lambda home, key, value, *_: emitted.append((key, value)),
         clock=SettableClock(NOW),
     )
     happened = (NOW - HOUR).isoformat()
     event = {"id": "e", "source": "s", "time": happened, "type": "custom", "data": {"name": "default.x"}}
     time_ms = int((NOW + logged).timestamp() * 1000)
 
-    ingest.process(Chunk("events", 0, [Record(0, None, orjson.dumps(event), time_ms)], 1))
+    record = Record(0, None, orjson.dumps(event), time_ms)
+
+    ingest.begin()
+    ingest.process(Chunk("events", 0, [record], 1), record)
 
     ((key, raw),) = emitted
     assert key is not None
@@ -61,14 +65,17 @@ def test_a_record_with_a_time_that_is_none_is_one_dead_letter(time_ms: int) -> N
         shards=1,
         emit=lambda topic, partition, key, value: emitted.append((topic, value)),
         decoder=SignalDecoder(),
+        deliver=lambda home, key, value, *_: emitted.append((SIGNALS, value)),
         clock=SettableClock(NOW),
     )
     event = {"id": "e", "source": "s", "time": NOW.isoformat(), "type": "custom", "data": {"name": "default.x"}}
     good = int(NOW.timestamp() * 1000)
 
-    ingest.process(
-        Chunk("events", 0, [Record(n, None, orjson.dumps(event), at) for n, at in enumerate((good, time_ms, good))], 3)
-    )
+    records = [Record(n, None, orjson.dumps(event), at) for n, at in enumerate((good, time_ms, good))]
+
+    ingest.begin()
+    for record in records:
+        ingest.process(Chunk("events", 0, records, 3), record)
 
     assert [topic for topic, _ in emitted] == [SIGNALS, DEAD_LETTER, SIGNALS]
     letter = orjson.loads(emitted[1][1] or b"")

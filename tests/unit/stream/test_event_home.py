@@ -36,6 +36,7 @@ def made(emit: Emit, subscriptions: MutableMapping[bytes, bytes] | None = None) 
         seen=IdTable(),
         emit=emit,
         decoder=SignalDecoder(),
+        forward=lambda home, schedule, value, signal, time_ms: emit(SIGNALS, home, schedule, value),
         horizon=timedelta(days=1),
     )
 

@@ -369,7 +369,7 @@ async def test_an_event_that_breaks_its_home_has_not_been_seen_and_is_counted_wh
     assert (await letters.replay(cluster.broker, await letters.dead_letter(cluster.broker, place))).topic == PARTITIONS
     await cluster.settle()
 
-    assert reported["topic"] == "signals"
+    assert reported["topic"] == "partitions"
     assert [event_ids(job) for job in await cluster.jobs()] == [["flights-0"]]
 
 

@@ -39,10 +39,15 @@ def test_a_record_with_a_header(own: str | None, header: bytes | None, found: st
     emitted: list[tuple[bytes | None, bytes | None]] = []
     decoder = SignalDecoder()
     ingest = Ingest(
-        shard=0, shards=1, emit=lambda topic, partition, key, value: emitted.append((key, value)), decoder=decoder
+        shard=0,
+        shards=1,
+        emit=lambda topic, partition, key, value: None,
+        decoder=decoder,
+        deliver=lambda home, key, value, *_: emitted.append((key, value)),
     )
+    record = Record(5, None, value, 1357516800000, header)
 
-    ingest.process(Chunk("partitions", 0, [Record(5, None, value, 1357516800000, header)], 6))
+    ingest.process(Chunk("partitions", 0, [record], 6), record)
 
     ((key, raw),) = emitted
     assert key is not None

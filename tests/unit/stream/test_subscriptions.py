@@ -47,6 +47,7 @@ def process(table: Table, *signals: Signal) -> None:
         seen=IdTable(),
         emit=lambda topic, partition, key, value: None,
         decoder=SignalDecoder(),
+        forward=lambda home, schedule, value, signal, time_ms: None,
         horizon=timedelta(days=1),
     )
     process_signals(station, signals)

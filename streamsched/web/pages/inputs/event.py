@@ -10,14 +10,12 @@ from typing import Any, Final, NamedTuple
 from starlette.responses import Response
 
 from streamsched.api.reads.log_tail import TailRecord, log_record
-from streamsched.api.reads.logged_events import LoggedEvent, logged_event, newest_events
+from streamsched.api.reads.logged_events import LoggedEvent, logged_event, newest_events, signalled_event
 from streamsched.api.routing.rules import VIEW_ALL
 from streamsched.catalog.event_report import ReportLine, event_report
-from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import InvalidError, NotFoundError
 from streamsched.domain.signals.finding import AtSchedule
-from streamsched.domain.signals.signal import Occurred
-from streamsched.log.topics import PUBLIC, SIGNALS
+from streamsched.log.topics import JUDGED, PUBLIC, SIGNALS
 from streamsched.web.rendering import Renderer
 from streamsched.web.views.commands import SameAs, command_line
 from streamsched.web.views.facts import fact_words, verdict_word
@@ -77,7 +75,7 @@ async def _find_logged(visit: Visit, name: str, source: str, at: str) -> LoggedE
     """The event in the log, at its position or among the newest; None when it is not there any more."""
     if at:
         try:
-            return _read(await log_record(visit.api.events.broker, at, (*PUBLIC, SIGNALS)))
+            return _read(await log_record(visit.api.events.broker, at, (*PUBLIC, SIGNALS, JUDGED)))
         except NotFoundError:
             return None
     tail = await newest_events(visit.api.events.broker, PUBLIC, depth=_SEARCHED, text=name, limit=50)
@@ -86,15 +84,7 @@ async def _find_logged(visit: Visit, name: str, source: str, at: str) -> LoggedE
 
 
 def _read(found: TailRecord) -> LoggedEvent | None:
-    if found.at.topic != SIGNALS:
-        return logged_event(found)
-    key, value = found.record.key, found.record.value
-    signal = None if key is None or value is None else signal_codec.decode(key, value)
-    if not isinstance(signal, Occurred):
-        return None
-    event = signal.event
-    _, raw = signal_codec.split_logged(value or b"")
-    return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
+    return logged_event(found) if found.at.topic in PUBLIC else signalled_event(found)
 
 
 def payload_text(raw: bytes) -> str:
