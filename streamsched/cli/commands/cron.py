@@ -68,7 +68,7 @@ def next_ticks(
     check_cron(leaf)
     since = _instant(after) if after else SystemClock().now()
     found = {"when": str(leaf), **forecast_codec.to_json(forecast(leaf, since, count, created_at=since))}
-    if not print_structured(found, output):
+    if not print_structured(found, output, names=lambda found: [each["at"] for each in found["ticks"]]):
         print_forecast(found)
 
 
