@@ -1,5 +1,6 @@
-"""The hundred most common mistakes in files of apps, and what is said about each: `tests/golden/mistakes/said.txt`,
-which `UPDATE_GOLDEN=1` writes again. Compare it before and after a change of readers: no message may become worse.
+"""The hundreds of most common mistakes in files of apps, in JSON, YAML and Python, and what is said about each:
+`tests/golden/mistakes/said.txt`, which `UPDATE_GOLDEN=1` writes again. Compare it before and after a change of readers:
+no message may become worse.
 """
 
 from __future__ import annotations
@@ -206,6 +207,160 @@ FILES: Final[tuple[tuple[str, str], ...]] = (
 )
 
 
+#: The beginning of a file in YAML, with a program and a schedule of which the last line is to follow.
+PROGRAM: Final = "application: flights\nprograms:\n  join: {type: bash, command: ls}\n"
+SCHEDULE: Final = f"{PROGRAM}schedules:\n  weekly:\n    program: join\n"
+TRIGGERED: Final = f"{SCHEDULE}    trigger: {{type: PARTITION, dataset: flights, numPartitions: 7}}\n"
+#: What YAML reads otherwise than it looks, and how its layout goes wrong.
+LAYOUTS: Final[tuple[str, ...]] = (
+    "application:flights\n",
+    "application: flights\nprograms:\njoin: {type: bash, command: ls}\n",
+    "application: flights\nprograms:\n  join:\n  type: bash\n  command: ls\n",
+    "application: flights\nprograms:\n  - join:\n      type: bash\n      command: ls\n",
+    "application: flights\nprograms:\n  - type: bash\n    command: ls\n",
+    "application: flights\nprograms:\n  join: {type: bash, command: {day}}\n",
+    "application: flights\nprograms:\n  join:\n    type: bash\n    command: echo a: b\n",
+    "application: flights\nprograms:\n  join:\n    type: bash\n    command: @daily\n",
+    "application: flights\nprograms:\n  join:\n    type: bash\n    command: %d\n",
+    'application: flights\nprograms:\n  join:\n    type: bash\n    command: "ls\n',
+    "application: flights\nprograms:\n  join:\n    type: bash\n    command: 'it's'\n",
+    "application: flights\nprograms:\n  join:\n    type: bash\n    command: 7\n",
+    "application: flights\nprograms:\n  join:\n    type: bash\n    command:\n",
+    "application: flights\nprograms:\n  join: {type: bash, command: ls, env: {DEBUG: yes}}\n",
+    "application: flights\nprograms:\n  join: {type: bash, command: ls, env: {VERSION: 1.10}}\n",
+    "application: flights\nprograms:\n  join: {type: bash, command: ls, defaults: {day: 2026-03-01}}\n",
+    "application: flights\nprograms:\n  no: {type: bash, command: ls}\n",
+    "application: flights\nprograms:\n  1: {type: bash, command: ls}\n",
+    f"{PROGRAM}  join: {{type: bash, command: pwd}}\n",
+    f"{PROGRAM}schedules: weekly\n",
+    f"{PROGRAM}schedules:\n  - weekly\n",
+    f"{SCHEDULE}   trigger: {{type: PARTITION, dataset: flights}}\n",
+    f"{SCHEDULE}    trigger: {{type: PARTITION, dataset: flights\n",
+    f"{SCHEDULE}    trigger: {{type: PARTITION dataset: flights}}\n",
+    f"{SCHEDULE}    trigger: {{type: PARTITION, dataset: flights, numPartitions: 1e1}}\n",
+    f"{SCHEDULE}    trigger: {{type: PARTITION, dataset: flights, numPartitions: 7.0}}\n",
+    f"{SCHEDULE}    trigger: {{type: TIME, cronExpression: 0 4 * * *, timeZone: Berlin}}\n",
+    f"{SCHEDULE}    trigger:\n      type: TIME\n      cronExpression: * 4 * * *\n",
+    f"{SCHEDULE}    trigger:\n      - type: PARTITION\n        dataset: flights\n",
+    f"{TRIGGERED}    enabled: on\n    enabled: off\n",
+    f"{TRIGGERED}    enabled: 1\n",
+    f"{TRIGGERED}    timeout: 12:00\n",
+    f"{TRIGGERED}    timeout: 1 day\n",
+    f"{TRIGGERED}    description: 2026-03-01\n",
+    f"{TRIGGERED}    description: ~\n",
+    f"{TRIGGERED}    properties: {{day: 01}}\n",
+    f"{TRIGGERED}    constraints: {{type: TIME_RANGE, startTime: '22:00', endTime: '06:00'}}\n",
+    f"{TRIGGERED}    constraints: [{{type: TIME_RANGE, startTime: 22:00, endTime: 6:00, timeZone: UTC}}]\n",
+    f"{TRIGGERED}    retry: {{attempts: three}}\n",
+    f"{TRIGGERED}    retry: attempts 3\n",
+    f"{TRIGGERED}    overlap: queue  coalesce\n",
+    f"{PROGRAM}---\n{PROGRAM}",
+    f"{PROGRAM}expectations:\n  flights: {{dataset: flights, by: 8:00}}\n",
+    f"{PROGRAM}expectations:\n  flights: {{dataset: flights, by: '8 am'}}\n",
+    f"{PROGRAM}expectations:\n  flights: {{by: '08:00'}}\n",
+    f"{PROGRAM}calendars:\n  holidays: [2026-13-01]\n",
+    f"{PROGRAM}tasks:\n  report: {{job_id: '{{date'}}\n",
+    f"{PROGRAM}onFailure: team@example.org\n",
+    "application: !!python/object/apply:os.getcwd []\n",
+    "application: flights # the app\nprograms: [join: {type: bash}]\n",
+    "\ufeffapplication: flights\n",
+    "application: fl\u0000ights\n",
+    "application: \u201cflights\u201d\n",
+)
+#: The lines after the imports and `app = App("a")` and a program `j`.
+CODE: Final[tuple[str, ...]] = (
+    "app.schedule('s', j, when='0 4 * * *')",
+    "app.schedule('s', j, when=cron('0 4 * *'))",
+    "app.schedule('s', j, when=cron('0 0 4 * * *'))",
+    "app.schedule('s', j, when=cron('0 4 * * *', 'CET+1'))",
+    "app.schedule('s', j, when=cron)",
+    "app.schedule('s', j, when=every(5))",
+    "app.schedule('s', j, when=every('5 minutes'))",
+    "app.schedule('s', j, when=partitions('my data'))",
+    "app.schedule('s', j, when=partitions('x', 0))",
+    "app.schedule('s', j, when=partitions('x', count=7))",
+    "app.schedule('s', j, when=partitions('x') or partitions('y'))",
+    "app.schedule('s', j, when=not partitions('x'))",
+    "app.schedule('s', j, when=partitions('x') + partitions('y'))",
+    "app.schedule('s', j, when=[partitions('x'), partitions('y')])",
+    "app.schedule('s', j, when=partitions('x').per())",
+    "app.schedule('s', j, when=partitions('x').per('a day'))",
+    "app.schedule('s', j, when=partitions('x').within(3))",
+    "app.schedule('s', j, when=event('a b'))",
+    "app.schedule('s', j, when=program('j', 'done'))",
+    "app.schedule('s', j, when=program('a.b.c.d'))",
+    "app.schedule('s', j, when=stream_size('clicks', '64'))",
+    "app.schedule('s', j, partitions('x'))",
+    "app.schedule('my schedule', j, when=partitions('x'))",
+    "app.schedule(j, when=partitions('x'))",
+    "app.schedule('s', j, when=partitions('x'), max_concurrent=0)",
+    "app.schedule('s', j, when=partitions('x'), max_concurrent='1')",
+    "app.schedule('s', j, when=partitions('x'), delay=60)",
+    "app.schedule('s', j, when=partitions('x'), timeout='12 hours')",
+    "app.schedule('s', j, when=partitions('x'), overlap='wait')",
+    "app.schedule('s', j, when=partitions('x'), retry=3)",
+    "app.schedule('s', j, when=partitions('x'), retry=retry('three'))",
+    "app.schedule('s', j, when=partitions('x'), window='22:00-06:00')",
+    "app.schedule('s', j, when=partitions('x'), window=window('22', '6'))",
+    "app.schedule('s', j, when=partitions('x'), constraints=pool('night', 2))",
+    "app.schedule('s', j, when=partitions('x'), constraints=[pool('night')])",
+    "app.schedule('s', j, when=partitions('x'), constraints=['night'])",
+    "app.schedule('s', j, when=partitions('x'), properties={'n': 1})",
+    "app.schedule('s', j, when=partitions('x'), enabled='no')",
+    "app.schedule('s', j, when=partitions('x'), cron='0 4 * * *')",
+    "app.bash('j', 'pwd')",
+    "app.bash('k')",
+    "app.bash('k', ['ls', '-l'])",
+    "app.bash('k k', 'ls')",
+    "app.spark('k', 'k.py')",
+    "app.spark('k', main='')",
+    "app.spark('k', main='k.scala')",
+    "app.spark('k', main='k.py', executors=4)",
+    "app.spark('k', main='k.py', conf={'spark.executor.instances': 4})",
+    "app.spark('k', main='k.py', deploy_mode='clutser')",
+    "app.python('k', 'k')",
+    "app.python('k', 'k.py', arguments='--day')",
+    "app.publish('k', 'a b')",
+    "app.http('k', 'a.example')",
+    "app.task('t', j, job_id='{date')",
+    "app.task('t', j, job_id='{date}', depends_on='nothing')",
+    "app.task('t', j, job_id='{date}', depends_on='t')",
+    "app.task('t', j, job_id='{date}', components={'date': 'day'})",
+    "app.expect('flights', by='8 am')",
+    "app.expect('flights')",
+    "app.expect(by='08:00')",
+    "app.expect('flights', by='08:00', every='daily')",
+    "app.expect('flights', by='08:00', zone='Berlin')",
+    "app.run()",
+    "raise ValueError('no connection')",
+    "import nothing_of_this_name",
+    "import sys; sys.exit(3)",
+    "from streamsched import Partitions",
+    "app = 'a'",
+    "app = None",
+    "def app(): pass",
+    "schedule('s', j, when=partitions('x'))",
+    "app.schedule('s', j when=partitions('x'))",
+    " app.schedule('s', j, when=partitions('x'))",
+)
+HEAD: Final = "from streamsched import *\napp = App('a')\nj = app.bash('j', 'ls')\n"
+#: Beginnings that titles leave out.
+USUAL: Final = (HEAD, TRIGGERED, SCHEDULE, PROGRAM)
+#: Targets that are no app, or not there.
+TARGETS: Final[tuple[str, ...]] = (
+    "nothing.yaml",
+    "nothing.py",
+    "app.py:",
+    "app.py:other",
+    "app.py:j",
+    "app.txt",
+    "app",
+    "folder",
+    "nothing_of_this_name",
+    "app.yaml:app",
+)
+
+
 def mistakes(folder: Path) -> Iterator[tuple[str, Path]]:
     """A title and a file with each mistake."""
     for number, (path, value) in enumerate(MEMBERS):
@@ -213,11 +368,22 @@ def mistakes(folder: Path) -> Iterator[tuple[str, Path]]:
         file.parent.mkdir()
         file.write_text(json.dumps(app_with(path, value)))
         yield f"{path} {'is left out' if value is NOTHING else f'= {json.dumps(value)[:120]}'}", file
-    for number, (name, text) in enumerate(FILES, len(MEMBERS)):
+    files = (
+        *FILES,
+        *(("app.yaml", text) for text in LAYOUTS),
+        *(("app.py", f"{HEAD}{line}\n") for line in CODE),
+    )
+    for number, (name, text) in enumerate(files, len(MEMBERS)):
         file = folder / f"{number}" / name
         file.parent.mkdir()
         file.write_text(text)
-        yield f"{name}: {text[:200]!r}", file
+        usual = next((each for each in USUAL if text.startswith(each)), "")
+        yield f"{name}: {'… ' if usual else ''}{text.removeprefix(usual)[:200]!r}", file
+    (folder / "folder").mkdir()
+    for name in ("app.py", "app.yaml", "app.txt", "app"):
+        (folder / name).write_text(HEAD if name == "app.py" else PROGRAM)
+    for target in TARGETS:
+        yield f"target {target!r}", folder / target
 
 
 def said(file: Path) -> str:
@@ -236,8 +402,9 @@ def test_the_hundred_most_common_mistakes_are_told_as_before(tmp_path: Path) -> 
     assert found == SAID.read_text()
 
 
-def test_there_are_a_hundred() -> None:
+def test_there_are_a_hundred_in_json_and_in_other_files() -> None:
     assert len(MEMBERS) + len(FILES) >= 100
+    assert len(LAYOUTS) + len(CODE) >= 100
 
 
 def test_the_good_app_is_good(tmp_path: Path) -> None:
