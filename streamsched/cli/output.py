@@ -232,6 +232,8 @@ def cell(value: object) -> str:
             return "no"
         case list():
             return ", ".join(cell(each) for each in value)
+        case dict():
+            return plain_text(json.dumps(value, ensure_ascii=False))
         case _:
             return plain_text(value)
 

@@ -85,7 +85,7 @@ def _shard_names(overview: dict[str, Any]) -> list[str]:
 def _render(overview: dict[str, Any]) -> RenderableType:
     shards = Table(box=None, pad_edge=False)
     for name in _SHARDS:
-        shards.add_column(name, justify="left" if name in {"worker", "state"} else "right")
+        shards.add_column(name, justify="left" if name in {"worker", "state"} else "right", overflow="fold")
     for each in overview["shards"]:
         shards.add_row(*map(str, _cells(each)))
     queues = Table(box=None, pad_edge=False)

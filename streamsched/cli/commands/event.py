@@ -163,7 +163,7 @@ def why(
         for line in found["verdicts"]:
             out.print(f"[bold]{moment(line['at'])}[/]  {escape_text(local_times(line['text']))}")
             for then in line["then"]:
-                out.print(f"    {then}", markup=False)
+                out.print(f"    {local_times(then)}", markup=False)
         for hint in found["hints"]:
             out.print(hint, markup=False, style="dim")
     if not found["verdicts"]:
