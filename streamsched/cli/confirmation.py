@@ -14,8 +14,9 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.output import Format, print_structured
+from streamsched.cli.output import Format, print_answer, print_structured
 from streamsched.cli.preview import print_preview
+from streamsched.cli.server import ask
 from streamsched.cli.table import plain_text
 from streamsched.domain.errors import PlanChangedError
 
@@ -84,6 +85,39 @@ def confirmed_change(
                 raise
             typer.secho("the situation has changed; the new plan:", fg=typer.colors.YELLOW, err=True)
     raise AssertionError("unreachable")
+
+
+def print_change(
+    method: str,
+    path: str,
+    shown: Callable[[Any], object],
+    *,
+    yes: bool,
+    dry_run: bool,
+    output: Format,
+    url: str,
+    params: Mapping[str, Any] | None = None,
+    body: object = None,
+    always_shown: bool = False,
+    answer: object = None,
+) -> None:
+    """Makes a change by a request as `confirmed_change`, and prints its answer, for people by `shown`. `answer`: in
+    place of one without a body.
+    """
+
+    def send(**more: Any) -> Any:
+        return ask(method, path, url=url, params={**(params or {}), **more}, body=body) or answer
+
+    found = confirmed_change(
+        lambda: send(dry_run=True),
+        lambda plan: send(plan=plan),
+        yes=yes,
+        dry_run=dry_run,
+        output=output,
+        always_shown=always_shown,
+    )
+    if found is not None:
+        print_answer(found, output, shown)
 
 
 def confirm(question: str, *, declined: str, refused: str, quiet: bool) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, cast
@@ -43,15 +44,11 @@ class Format(StrEnum):
         return self is Format.WIDE
 
 
-FormatOption = Annotated[
-    Format,
-    typer.Option(
-        "-o",
-        "--output",
-        help="Output format: `table` or `wide` (all columns, unbroken) for people; `json`, `yaml`, or `name` (ids, one "
-        "per line) for programs.",
-    ),
-]
+FORMATS = (
+    "Output format: `table` or `wide` (all columns, unbroken) for people; `json`, `yaml`, or `name` (ids, one per "
+    "line) for programs."
+)
+FormatOption = Annotated[Format, typer.Option("-o", "--output", help=FORMATS)]
 
 #: Members that name an object, the first that it has.
 _NAMES = ("id", "run", "job", "name", "schedule", "backfill", "app", "key")
@@ -59,6 +56,10 @@ _IDS = frozenset({"id", "run", "job", "schedule", "backfill", "app"})
 
 #: Members whose values are ids of schedules, programs, jobs or runs.
 _NAMED = frozenset({"id", "job", "schedule", "program", "runs", "joined"})
+
+_CAPITAL = re.compile("(?<=[a-z])[A-Z]")
+#: An instant of UTC within a sentence.
+_INSTANT = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(\.\d+)?Z")
 
 _COLOURS = {
     "COMPLETED": "green",
@@ -105,8 +106,19 @@ def print_json(value: object) -> None:
     typer.echo("".join(each if plain_text(each) == each else json.dumps(each)[1:-1] for each in text))
 
 
-def print_structured(value: Any, output: Format) -> bool:
-    """Prints a value if the output is for programs; returns whether it is.
+def print_answer(
+    found: Any, output: Format, show: Callable[[Any], object], *, names: Callable[[Any], Iterable[str]] | None = None
+) -> None:
+    """Prints an answer: for programs, or for people by `show`, which prints it or returns a text. `names`: as of
+    `print_structured`.
+    """
+    if not print_structured(found, output, names=names) and isinstance(said := show(found), str):
+        console().print(said, markup=False)
+
+
+def print_structured(value: Any, output: Format, *, names: Callable[[Any], Iterable[str]] | None = None) -> bool:
+    """Prints a value if the output is for programs; returns whether it is. `names`: those in the value; default:
+    `names_of`.
 
     Raises:
         ConfigurationError: with `name`, the value has no names.
@@ -118,7 +130,7 @@ def print_structured(value: Any, output: Format) -> bool:
             text = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=10_000)
             typer.echo(plain_text(text) if sys.stdout.isatty() else text, nl=False)
         case Format.NAME:
-            print_names(names_of(value))
+            print_names((names or names_of)(value))
         case Format.JSON:
             print_json(value)
         case Format.TABLE | Format.WIDE:
@@ -178,13 +190,18 @@ def print_record(found: Mapping[str, Any]) -> None:
     from rich.text import Text
 
     out = console()
-    rows = {name: _shorten(name, value) for name, value in found.items() if value not in (None, [], {}, "")}
+    rows = {_title(name): _shorten(name, value) for name, value in found.items() if value not in (None, [], {}, "")}
     margin = max(map(len, rows), default=0) + 2
     for name, value in rows.items():
         first, *others = cell(moment(value) if isinstance(value, str) else value).split("\n")
         out.print(Text.assemble((name.ljust(margin), "bold"), (first, state_style(first))))
         for line in others:
             out.print(Text(" " * margin + line))
+
+
+def _title(name: str) -> str:
+    """A member in words: `next at` for `nextAt`."""
+    return _CAPITAL.sub(lambda found: f" {found[0].lower()}", name)
 
 
 def _shorten(name: str, value: object) -> object:
@@ -199,7 +216,9 @@ def state_style(state: str) -> str:
 
 
 def _column_cell(value: object, column: Column) -> str:
-    return cell(moment(value) if isinstance(value, str) and column.kind is ColumnKind.TIME else value)
+    if isinstance(value, str) and column.kind is ColumnKind.TIME:
+        return cell(moment(value))
+    return cell(local_times(value) if isinstance(value, str) and column.kind is ColumnKind.REASON else value)
 
 
 def cell(value: object) -> str:
@@ -213,6 +232,8 @@ def cell(value: object) -> str:
             return "no"
         case list():
             return ", ".join(cell(each) for each in value)
+        case dict():
+            return plain_text(json.dumps(value, ensure_ascii=False))
         case _:
             return plain_text(value)
 
@@ -249,6 +270,15 @@ def moment(text: str) -> str:
     except ValueError:
         return text
     return instant.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z") if instant.tzinfo else text
+
+
+def local_times(sentence: str) -> str:
+    """A sentence of the API with its instants as `moment` writes them.
+
+    >>> local_times("due at 12:00Z on each day")
+    'due at 12:00Z on each day'
+    """
+    return _INSTANT.sub(lambda found: moment(found[0].replace(" ", "T")), sentence)
 
 
 def progress_tree(node: Mapping[str, Any]) -> Tree:

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.markup import escape
 from rich.table import Table
 
-from streamsched.cli.output import console, escape_text, print_json
+from streamsched.cli.output import Format, console, escape_text, print_answer
 from streamsched.domain.errors import UnavailableError
 
 if TYPE_CHECKING:
@@ -46,15 +46,12 @@ _COLOURS: Final = {
 }
 
 
-async def watch(source: AbstractAsyncContextManager[Read], *, once: bool, every: float, as_json: bool) -> None:
+async def watch(source: AbstractAsyncContextManager[Read], *, once: bool, every: float, output: Format) -> None:
     """Prints the current overview, or updates it every `every` seconds until cancelled."""
     async with source as read:
         if once:
             overview = await read()
-            if as_json:
-                print_json(overview)
-            else:
-                console().print(_render(overview))
+            print_answer(overview, output, lambda found: console().print(_render(found)), names=_shard_names)
             return
         with Live(console=console(), screen=False, auto_refresh=False) as live:
             began = time.monotonic()
@@ -81,10 +78,14 @@ async def frames(read: Read) -> AsyncIterator[RenderableType]:
             yield last
 
 
+def _shard_names(overview: dict[str, Any]) -> list[str]:
+    return [str(each["shard"]) for each in overview["shards"]]
+
+
 def _render(overview: dict[str, Any]) -> RenderableType:
     shards = Table(box=None, pad_edge=False)
     for name in _SHARDS:
-        shards.add_column(name, justify="left" if name in {"worker", "state"} else "right")
+        shards.add_column(name, justify="left" if name in {"worker", "state"} else "right", overflow="fold")
     for each in overview["shards"]:
         shards.add_row(*map(str, _cells(each)))
     queues = Table(box=None, pad_edge=False)

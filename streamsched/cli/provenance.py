@@ -12,7 +12,7 @@ from streamsched.cli.table import Column, ColumnKind
 
 _ARGUMENTS: Final = (
     Column("name", "argument", ColumnKind.TEXT),
-    Column("value", kind=ColumnKind.TEXT, breakable=True),
+    Column("value", kind=ColumnKind.TEXT),
     Column("source", "from"),
 )
 _CHAIN: Final = (

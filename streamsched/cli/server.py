@@ -1,23 +1,24 @@
-"""HTTP client of the commands: the API's URL, requests, and conversion of error responses to our errors."""
+"""The requests of the commands: which API they ask, and what it answers."""
 
 from __future__ import annotations
 
 import json
 import os
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
-from streamsched.cli.connection.exchange import Response, exchange
 from streamsched.cli.connection.server_url import CONTEXT, DEFAULT_URL, ContextUrl, found_url, requested_url, token_of
 from streamsched.cli.connection.waiting import notice
 from streamsched.cli.naming import short_name
-from streamsched.codec.problem import error_of_answer
-from streamsched.domain.errors import NotFoundError
-
-_TIMEOUT: Final = 60.0
+from streamsched.client.answers import check
+from streamsched.client.api_address import ApiAddress
+from streamsched.client.api_call import query
+from streamsched.domain.errors import NotFoundError, UnavailableError
+from streamsched.process.http_connection import BlockingConnection, HttpResponse
 
 
 def _requested_url(ctx: typer.Context, given: str) -> str:
@@ -78,7 +79,7 @@ def ask(
     body: object = None,
     content: bytes | None = None,
     content_type: str = "application/json",
-    timeout: float = _TIMEOUT,
+    timeout: float | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Any:
     """The body of the response, as a JSON value or text; raises as `request`."""
@@ -105,31 +106,42 @@ def request(
     body: object = None,
     content: bytes | None = None,
     content_type: str = "application/json",
-    timeout: float = _TIMEOUT,
+    timeout: float | None = None,
     headers: Mapping[str, str] | None = None,
-) -> Response:
+) -> HttpResponse:
     """Sends a request and returns the response, which is successful. Parameters that are empty are not sent.
-
-    The token is that of the context; without one `STREAMSCHED_TOKEN`, or that of the `streamsched dev` with this URL.
 
     Raises:
         InvalidError, NotFoundError, ConflictError: the server refused the request.
         UnavailableError: no server responds at the URL, or not within `timeout` seconds.
     """
-    from streamsched.emit.destination import token_for
-
     base = find_url(url)
     data = json.dumps(body).encode() if body is not None else content
-    sent = {**(headers or {}), **({"Content-Type": content_type} if data is not None else {})}
-    own = token_of(base)
-    token = token_for(base, os.environ) if own is None else own
-    if token:
-        sent["Authorization"] = f"Bearer {token}"
-    query = {name: value for name, value in (params or {}).items() if value not in (None, "", [])}
+    given = {name: value for name, value in (params or {}).items() if value not in (None, "", [])}
+    kind = {} if data is None else {"Content-Type": content_type}
     with notice(f"waiting for {base}"):
-        response = exchange(method, base + path, query=query, content=data, headers=sent, timeout=timeout)
-    if response.is_success:
-        return response
-    etag = response.headers.get("etag", "")
-    error = error_of_answer(response.status, response.content, url=base + path, etag=etag)
-    raise NotFoundError(error.kind, short_name(error.name)) if isinstance(error, NotFoundError) else error
+        response = _connection_to(base).send(
+            method, path, params=query(**given), content=data, headers={**(headers or {}), **kind}, timeout=timeout
+        )
+    if not response.sent:
+        raise UnavailableError(
+            f"no streamsched API at {base} ({response.failure}); start one with `streamsched dev`, or set another URL "
+            "with --url"
+        )
+    try:
+        return check(response, base, path)
+    except NotFoundError as exc:
+        raise NotFoundError(exc.kind, short_name(exc.name)) from exc
+
+
+def _connection_to(base: str) -> BlockingConnection:
+    """The connection to an API. The token is that of the context; without one `STREAMSCHED_TOKEN`, or that of the
+    `streamsched dev` with this URL.
+    """
+    address = ApiAddress.find(base, token_of(base))
+    return _kept_connection(address.url, **address.headers)
+
+
+@cache
+def _kept_connection(url: str, **headers: str) -> BlockingConnection:
+    return BlockingConnection(url, headers)

@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Self, TypeVar
 
 import httpx
 
 from streamsched.client import calls
-from streamsched.client.answers import PAUSES, Answer
+from streamsched.client.answers import PAUSES, pause_before_next, result
 from streamsched.client.api_address import ApiAddress
-from streamsched.client.calls import ApiCall, Page
+from streamsched.client.api_call import ApiCall, Page
+from streamsched.client.async_connection import AsyncConnection
 from streamsched.client.following import PATH, SILENCE_S, Following
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
+from streamsched.process.http_connection import HttpResponse
 from streamsched.wire.backfills import Backfill
 from streamsched.wire.decisions import Decision
 from streamsched.wire.events import AcceptedEvents
@@ -61,9 +64,7 @@ class AsyncClient:
         """
         address = ApiAddress.find(url, token)
         self._url, self._source, self._pauses = address.url, source, tuple(pauses)
-        self._http = httpx.AsyncClient(
-            base_url=address.url, headers=address.headers, timeout=timeout, transport=transport
-        )
+        self._connection = AsyncConnection(address.url, address.headers, timeout=timeout, transport=transport)
 
     async def __aenter__(self) -> Self:
         return self
@@ -73,7 +74,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Closes its connections."""
-        await self._http.aclose()
+        await self._connection.close()
 
     def schedules(
         self, *, namespace: str | None = None, app: str | None = None, states: Iterable[str] = ()
@@ -326,21 +327,16 @@ class AsyncClient:
             UnauthenticatedError: the token was revoked or has expired.
         """
         following = Following(namespace, schedule, after)
-        waits = httpx.Timeout(self._http.timeout.connect, read=SILENCE_S)
         while True:
-            try:
-                async with self._http.stream(
-                    "GET", PATH, params=following.params, headers=following.headers, timeout=waits
-                ) as answer:
-                    ended = Answer(0, failure="the connection ended")
-                    if answer.status_code == 200:
-                        async for line in answer.aiter_lines():
-                            if (found := following.line(line)) is not None:
-                                yield found
-                    else:
-                        ended = Answer(answer.status_code, await answer.aread())
-            except httpx.HTTPError as exc:
-                ended = Answer(0, failure=str(exc) or type(exc).__name__)
+            ended = HttpResponse(0)
+            async with aclosing(
+                self._connection.follow(PATH, params=following.params, headers=following.headers, timeout=SILENCE_S)
+            ) as lines:
+                async for each in lines:
+                    if isinstance(each, HttpResponse):
+                        ended = each
+                    elif (found := following.line(each)) is not None:
+                        yield found
             await asyncio.sleep(following.pause(ended, self._pauses, self._url))
 
     async def emit(self, *what: EventDraft | Event) -> AcceptedEvents:
@@ -356,24 +352,14 @@ class AsyncClient:
     async def _send(self, call: ApiCall[T]) -> T:
         attempt = 1
         while True:
-            answer = await self._answer(call)
-            pause = answer.pause(call, attempt, self._pauses)
+            answer = await self._connection.send(
+                call.method, call.path, params=call.params, content=call.content, headers=call.headers
+            )
+            pause = pause_before_next(answer, call, attempt, self._pauses)
             if pause is None:
-                return answer.result(call, self._url)
+                return result(answer, call, self._url)
             await asyncio.sleep(pause)
             attempt += 1
-
-    async def _answer(self, call: ApiCall[T]) -> Answer:
-        try:
-            found = await self._http.request(
-                call.method, call.path, params=list(call.params), content=call.content, headers=dict(call.headers)
-            )
-        except httpx.ConnectError as exc:
-            return Answer(0, failure=str(exc) or type(exc).__name__, sent=False)
-        except httpx.HTTPError as exc:
-            return Answer(0, failure=str(exc) or type(exc).__name__)
-        headers = found.headers
-        return Answer(found.status_code, found.content, headers.get("etag", ""), headers.get("retry-after", ""))
 
     async def _items(self, call: ApiCall[Page[T]]) -> AsyncIterator[T]:
         following: ApiCall[Page[T]] | None = call

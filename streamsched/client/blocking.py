@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from typing import Any, Self, TypeVar
 
-import httpx
-
 from streamsched.client import calls
-from streamsched.client.answers import PAUSES, Answer
+from streamsched.client.answers import PAUSES, pause_before_next, result
 from streamsched.client.api_address import ApiAddress
-from streamsched.client.calls import ApiCall, Page
+from streamsched.client.api_call import ApiCall, Page
 from streamsched.client.following import PATH, SILENCE_S, Following
 from streamsched.domain.events.event import Event
 from streamsched.emit.draft import EventDraft, complete_event
 from streamsched.ports.clock import SystemClock
+from streamsched.process.http_connection import BlockingConnection, HttpResponse
 from streamsched.wire.backfills import Backfill
 from streamsched.wire.decisions import Decision
 from streamsched.wire.events import AcceptedEvents
@@ -43,7 +43,6 @@ class Client:
         source: str = "client",
         timeout: float = 60.0,
         pauses: Sequence[float] = PAUSES,
-        transport: httpx.BaseTransport | None = None,
     ) -> None:
         """Opens no connection.
 
@@ -53,14 +52,13 @@ class Client:
             source: of the events that `emit` sends.
             timeout: of one request, in seconds.
             pauses: seconds before each repetition of a request.
-            transport: how requests are sent, such as to an application in this process; None: over the network.
 
         Raises:
             ConfigurationError: no URL was given, and none is known; or it is not one of HTTP.
         """
         address = ApiAddress.find(url, token)
         self._url, self._source, self._pauses = address.url, source, tuple(pauses)
-        self._http = httpx.Client(base_url=address.url, headers=address.headers, timeout=timeout, transport=transport)
+        self._connection = BlockingConnection(address.url, address.headers, timeout=timeout)
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +68,7 @@ class Client:
 
     def close(self) -> None:
         """Closes its connections."""
-        self._http.close()
+        self._connection.close()
 
     def schedules(
         self, *, namespace: str | None = None, app: str | None = None, states: Iterable[str] = ()
@@ -317,21 +315,16 @@ class Client:
             UnauthenticatedError: the token was revoked or has expired.
         """
         following = Following(namespace, schedule, after)
-        waits = httpx.Timeout(self._http.timeout.connect, read=SILENCE_S)
         while True:
-            try:
-                with self._http.stream(
-                    "GET", PATH, params=following.params, headers=following.headers, timeout=waits
-                ) as answer:
-                    ended = Answer(0, failure="the connection ended")
-                    if answer.status_code == 200:
-                        for line in answer.iter_lines():
-                            if (found := following.line(line)) is not None:
-                                yield found
-                    else:
-                        ended = Answer(answer.status_code, answer.read())
-            except httpx.HTTPError as exc:
-                ended = Answer(0, failure=str(exc) or type(exc).__name__)
+            ended = HttpResponse(0)
+            with closing(
+                self._connection.follow(PATH, params=following.params, headers=following.headers, timeout=SILENCE_S)
+            ) as lines:
+                for each in lines:
+                    if isinstance(each, HttpResponse):
+                        ended = each
+                    elif (found := following.line(each)) is not None:
+                        yield found
             time.sleep(following.pause(ended, self._pauses, self._url))
 
     def emit(self, *what: EventDraft | Event) -> AcceptedEvents:
@@ -347,24 +340,14 @@ class Client:
     def _send(self, call: ApiCall[T]) -> T:
         attempt = 1
         while True:
-            answer = self._answer(call)
-            pause = answer.pause(call, attempt, self._pauses)
+            answer = self._connection.send(
+                call.method, call.path, params=call.params, content=call.content, headers=call.headers
+            )
+            pause = pause_before_next(answer, call, attempt, self._pauses)
             if pause is None:
-                return answer.result(call, self._url)
+                return result(answer, call, self._url)
             time.sleep(pause)
             attempt += 1
-
-    def _answer(self, call: ApiCall[T]) -> Answer:
-        try:
-            found = self._http.request(
-                call.method, call.path, params=list(call.params), content=call.content, headers=dict(call.headers)
-            )
-        except httpx.ConnectError as exc:
-            return Answer(0, failure=str(exc) or type(exc).__name__, sent=False)
-        except httpx.HTTPError as exc:
-            return Answer(0, failure=str(exc) or type(exc).__name__)
-        headers = found.headers
-        return Answer(found.status_code, found.content, headers.get("etag", ""), headers.get("retry-after", ""))
 
     def _items(self, call: ApiCall[Page[T]]) -> Iterator[T]:
         following: ApiCall[Page[T]] | None = call

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Generic, TypeVar
-from urllib.parse import quote
+from dataclasses import replace
+from typing import Any, Final, TypeVar
 
+from streamsched.client.api_call import ApiCall, Page, Reply, api_path, query
 from streamsched.codec.events import cloudevents
 from streamsched.codec.problem import refusals_from_json
 from streamsched.domain.errors import RefusedError
@@ -28,51 +28,17 @@ PAGE: Final = 200
 _JSON: Final = {"Content-Type": "application/json"}
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An answer that is no problem."""
-
-    data: Any
-    etag: str = ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApiCall(Generic[T]):
-    """A request.
-
-    Attributes:
-        read: makes the result of the answer.
-        repeatable: a second one changes nothing that the first did not, so it may be repeated when no answer came.
-    """
-
-    method: str
-    path: str
-    read: Callable[[Reply], T]
-    params: Sequence[tuple[str, str]] = ()
-    content: bytes | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    repeatable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Page(Generic[T]):
-    """Some items of a list, and the request for those after them; None at the end."""
-
-    items: Sequence[T]
-    following: ApiCall[Page[T]] | None
-
-
 def schedules(
     namespace: str | None = None, app: str | None = None, states: Iterable[str] = ()
 ) -> ApiCall[Page[DeployedSchedule]]:
     """Schedules by id, in pages. `states`: those in one of them; none: all."""
-    params = _params(namespace=namespace, app=app, state=list(states))
+    params = query(namespace=namespace, app=app, state=list(states))
     return _list_call("/v1/schedules", "schedules", DEPLOYED.take, params)
 
 
 def schedule(ref: str) -> ApiCall[DeployedSchedule]:
     """A schedule; the result has the tag of the answer, from which a change is made."""
-    return ApiCall(method="GET", path=_path("schedules", ref), read=_schedule)
+    return ApiCall(method="GET", path=api_path("schedules", ref), read=_schedule)
 
 
 def put_schedule(
@@ -83,9 +49,9 @@ def put_schedule(
     """
     return ApiCall(
         method="PUT",
-        path=_path("schedules", ref),
+        path=api_path("schedules", ref),
         read=_schedule,
-        params=_params(keep=keep),
+        params=query(keep=keep),
         content=json.dumps(definition).encode(),
         headers={**_JSON, **({} if etag is None else {"If-Match": etag})},
         repeatable=etag is None,  # the first may have applied, and its tag is then outdated
@@ -96,12 +62,12 @@ def pause(
     ref: str, *, mode: str | None, until: str | None, note: str | None, reason: str
 ) -> ApiCall[SuspendedSchedule]:
     """Suspends a schedule; members that are None or empty are not sent. Not repeated."""
-    return _order(_path("schedules", ref, "pause"), _suspended, mode=mode, until=until, note=note, reason=reason)
+    return _order(api_path("schedules", ref, "pause"), _suspended, mode=mode, until=until, note=note, reason=reason)
 
 
 def resume(ref: str, *, reason: str) -> ApiCall[DeployedSchedule]:
     """Enables a schedule, paused or disabled. Not repeated."""
-    return _order(_path("schedules", ref, "enable"), _schedule, reason=reason)
+    return _order(api_path("schedules", ref, "enable"), _schedule, reason=reason)
 
 
 def run_schedule(
@@ -112,7 +78,7 @@ def run_schedule(
     idempotency_key: str | None,
 ) -> ApiCall[MadeJob]:
     """Makes a job of a schedule. It has a key in any case, a random one when none is given, so it may be repeated."""
-    call = _order(_path("schedules", ref, "runs"), _read_submitted, arguments=arguments, key=key, reason=reason)
+    call = _order(api_path("schedules", ref, "runs"), _read_submitted, arguments=arguments, key=key, reason=reason)
     return _add_key(call, idempotency_key)
 
 
@@ -121,85 +87,87 @@ def run_program(
 ) -> ApiCall[MadeJob]:
     """Makes a job of a program alone, with a key as `run_schedule`."""
     return _add_key(
-        _order(_path("programs", ref, "runs"), _read_submitted, arguments=arguments, reason=reason), idempotency_key
+        _order(api_path("programs", ref, "runs"), _read_submitted, arguments=arguments, reason=reason), idempotency_key
     )
 
 
 def jobs(schedule: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Job]]:
     """Jobs, newest first, in pages. None, or no states: of all."""
-    return _list_call("/v1/jobs", "jobs", JOB.take, _params(schedule=schedule, app=app, state=list(states)))
+    return _list_call("/v1/jobs", "jobs", JOB.take, query(schedule=schedule, app=app, state=list(states)))
 
 
 def job(ref: str) -> ApiCall[Job]:
     """A job by its id."""
-    return ApiCall(method="GET", path=_path("jobs", ref), read=lambda reply: JOB.take(reply.data))
+    return ApiCall(method="GET", path=api_path("jobs", ref), read=lambda reply: JOB.take(reply.data))
 
 
 def why(ref: str) -> ApiCall[JobReason]:
     """The explanation of the present state of a job."""
-    return ApiCall(method="GET", path=_path("jobs", ref, "why"), read=lambda reply: JOB_REASON.take(reply.data))
+    return ApiCall(method="GET", path=api_path("jobs", ref, "why"), read=lambda reply: JOB_REASON.take(reply.data))
 
 
 def rerun(
     ref: str, arguments: Mapping[str, str] | None, reason: str, mute: bool | None, idempotency_key: str | None
 ) -> ApiCall[MadeJob]:
     """Without a key the server's own is the number of the attempt, so a second request finds the job of the first."""
-    call = _order(_path("jobs", ref, "rerun"), _read_submitted, arguments=arguments, reason=reason, mute=mute)
+    call = _order(api_path("jobs", ref, "rerun"), _read_submitted, arguments=arguments, reason=reason, mute=mute)
     return replace(call, repeatable=True) if idempotency_key is None else _add_key(call, idempotency_key)
 
 
 def runs(program: str | None, app: str | None, states: Iterable[str]) -> ApiCall[Page[Run]]:
     """Runs, newest first, in pages. None, or no states: of all."""
-    params = _params(program=program, app=app, state=list(states))
+    params = query(program=program, app=app, state=list(states))
     return _list_call("/v1/runs", "runs", RUN.take, params)
 
 
 def run(ref: str) -> ApiCall[Run]:
     """A run by its id."""
-    return ApiCall(method="GET", path=_path("runs", ref), read=lambda reply: RUN.take(reply.data))
+    return ApiCall(method="GET", path=api_path("runs", ref), read=lambda reply: RUN.take(reply.data))
 
 
 def kill(ref: str, reason: str, at_once: bool) -> ApiCall[Run]:
     """Requests the end of a run; answered before the run has ended. A second request changes nothing, so it may be
     repeated.
     """
-    call = _order(_path("runs", ref, "kill"), lambda reply: RUN.take(reply.data), reason=reason, atOnce=at_once or None)
+    call = _order(
+        api_path("runs", ref, "kill"), lambda reply: RUN.take(reply.data), reason=reason, atOnce=at_once or None
+    )
     return replace(call, repeatable=True)
 
 
 def backfill(ref: str, span: Mapping[str, Any], idempotency_key: str | None) -> ApiCall[Backfill]:
     """Starts a backfill of a schedule. It has a key in any case, as `run_schedule`."""
-    return _add_key(_order(_path("schedules", ref, "backfills"), _backfill, **span), idempotency_key)
+    return _add_key(_order(api_path("schedules", ref, "backfills"), _backfill, **span), idempotency_key)
 
 
 def backfills(schedule: str | None, namespace: str | None) -> ApiCall[Page[Backfill]]:
     """Backfills, newest first, in pages. None: of all."""
-    return _list_call("/v1/backfills", "backfills", BACKFILL.take, _params(schedule=schedule, namespace=namespace))
+    return _list_call("/v1/backfills", "backfills", BACKFILL.take, query(schedule=schedule, namespace=namespace))
 
 
 def one_backfill(ref: str) -> ApiCall[Backfill]:
     """A backfill by its id, with how many of its jobs are in each state."""
-    return ApiCall(method="GET", path=_path("backfills", ref), read=_backfill)
+    return ApiCall(method="GET", path=api_path("backfills", ref), read=_backfill)
 
 
 def change_backfill(ref: str, order: str, reason: str) -> ApiCall[Backfill]:
     """`order`: `pause`, `resume` or `cancel`. Not repeated."""
-    return _order(_path("backfills", ref, order), _backfill, reason=reason)
+    return _order(api_path("backfills", ref, order), _backfill, reason=reason)
 
 
 def webhooks(namespace: str) -> ApiCall[Page[WebhookState]]:
     """Webhooks of a namespace by name, in pages."""
-    return _list_call(_path("namespaces", namespace, "webhooks"), "webhooks", CREATED.take, ())
+    return _list_call(api_path("namespaces", namespace, "webhooks"), "webhooks", CREATED.take, ())
 
 
 def webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
     """A webhook, and how its deliveries go."""
-    return ApiCall(method="GET", path=_path("namespaces", namespace, "webhooks", name), read=_webhook)
+    return ApiCall(method="GET", path=api_path("namespaces", namespace, "webhooks", name), read=_webhook)
 
 
 def create_webhook(namespace: str, name: str, url: str, definition: Mapping[str, Any]) -> ApiCall[WebhookState]:
     """Makes a webhook. The secret is in this answer only, so the request is not repeated."""
-    return _order(_path("namespaces", namespace, "webhooks"), _webhook, **definition, name=name, url=url)
+    return _order(api_path("namespaces", namespace, "webhooks"), _webhook, **definition, name=name, url=url)
 
 
 def change_webhook(namespace: str, name: str, changes: Mapping[str, Any]) -> ApiCall[WebhookState]:
@@ -208,7 +176,7 @@ def change_webhook(namespace: str, name: str, changes: Mapping[str, Any]) -> Api
     """
     return ApiCall(
         method="PATCH",
-        path=_path("namespaces", namespace, "webhooks", name),
+        path=api_path("namespaces", namespace, "webhooks", name),
         read=_webhook,
         content=json.dumps(dict(changes)).encode(),
         headers=_JSON,
@@ -218,13 +186,13 @@ def change_webhook(namespace: str, name: str, changes: Mapping[str, Any]) -> Api
 
 def enable_webhook(namespace: str, name: str, order: str, reason: str) -> ApiCall[WebhookState]:
     """`order`: `enable` or `disable`. A second request changes nothing, so it may be repeated."""
-    call = _order(_path("namespaces", namespace, "webhooks", name, order), _webhook, reason=reason)
+    call = _order(api_path("namespaces", namespace, "webhooks", name, order), _webhook, reason=reason)
     return replace(call, repeatable=True)
 
 
 def delete_webhook(namespace: str, name: str) -> ApiCall[WebhookState]:
     """Deletes a webhook and returns what it was. Not repeated: a second request would not find it."""
-    path = _path("namespaces", namespace, "webhooks", name)
+    path = api_path("namespaces", namespace, "webhooks", name)
     return ApiCall(method="DELETE", path=path, read=_webhook, repeatable=False)
 
 
@@ -294,25 +262,9 @@ def _list_call(
     return call
 
 
-def _params(**given: str | bool | Sequence[str] | None) -> Sequence[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
-    for name, value in given.items():
-        if isinstance(value, bool):
-            found.append((name, str(value).lower()))
-        elif isinstance(value, str):
-            found.append((name, value))
-        else:
-            found += [(name, each) for each in value or ()]
-    return found
-
-
-def _path(*parts: str) -> str:
-    return "/v1/" + "/".join(quote(part, safe="") for part in parts)
-
-
 def quotas(namespace: str) -> ApiCall[Sequence[UsedQuota]]:
     """The quotas of a namespace that are set, with what is in use."""
-    path = _path("namespaces", namespace, "quotas")
+    path = api_path("namespaces", namespace, "quotas")
     return ApiCall(method="GET", path=path, read=lambda reply: NAMESPACE_QUOTAS.take(reply.data).quotas)
 
 
@@ -320,7 +272,7 @@ def set_quota(namespace: str, quota: str, limit: int, reason: str) -> ApiCall[Us
     """Sets a quota. An equal one changes nothing, so it may be repeated."""
     return ApiCall(
         method="PUT",
-        path=_path("namespaces", namespace, "quotas", quota),
+        path=api_path("namespaces", namespace, "quotas", quota),
         read=lambda reply: QUOTA.take(reply.data),
         content=json.dumps({"limit": limit, "reason": reason}).encode(),
         headers=_JSON,
@@ -331,9 +283,9 @@ def unset_quota(namespace: str, quota: str, reason: str) -> ApiCall[UsedQuota]:
     """Removes a quota and returns what it was. Not repeated: a second request would not find it."""
     return ApiCall(
         method="DELETE",
-        path=_path("namespaces", namespace, "quotas", quota),
+        path=api_path("namespaces", namespace, "quotas", quota),
         read=lambda reply: QUOTA.take(reply.data),
-        params=_params(reason=reason),
+        params=query(reason=reason),
         repeatable=False,
     )
 

@@ -7,16 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from streamsched.client.answers import Answer
+from streamsched.client.answers import AGAIN
+from streamsched.client.api_call import query
 from streamsched.codec.problem import error_of_answer
 from streamsched.domain.errors import UnauthenticatedError, UnavailableError
+from streamsched.process.http_connection import HttpResponse
 from streamsched.wire.decisions import DECISION, Decision
 
 #: Path of the stream.
 PATH: Final = "/v1/decisions"
 #: Seconds without a byte after which the connection is given up: a server sends a comment every 15.
 SILENCE_S: Final = 45.0
-AGAIN: Final = frozenset({0, 429, 502, 503, 504})
 
 
 @dataclass(slots=True)
@@ -36,10 +37,9 @@ class Following:
     _data: list[str] = field(default_factory=list)
 
     @property
-    def params(self) -> Mapping[str, str]:
+    def params(self) -> Sequence[tuple[str, str]]:
         """The query of the next connection: what is followed. From where is in `headers`."""
-        given = {"namespace": self.namespace, "schedule": self.schedule}
-        return {name: value for name, value in given.items() if value is not None}
+        return query(namespace=self.namespace, schedule=self.schedule)
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -77,7 +77,7 @@ class Following:
             raise UnauthenticatedError(str(read.get("reason", "the stream was ended")))
         return DECISION.take(read)
 
-    def pause(self, answer: Answer, pauses: Sequence[float], url: str) -> float:
+    def pause(self, answer: HttpResponse, pauses: Sequence[float], url: str) -> float:
         """Seconds before the next connection. `answer`: a problem, or why the connection ended.
 
         Raises:
@@ -85,7 +85,7 @@ class Following:
         """
         self._event, self._data = "", []
         if answer.status not in AGAIN:
-            raise error_of_answer(answer.status, answer.body, url=url + PATH)
+            raise error_of_answer(answer.status, answer.content, url=url + PATH)
         if self.attempts >= len(pauses):
             raise UnavailableError(f"{url} cannot be reached ({answer.failure or f'it answered {answer.status}'})")
         self.attempts += 1

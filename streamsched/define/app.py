@@ -23,7 +23,16 @@ from streamsched.define.combinators import TriggerExpression, to_expression
 from streamsched.define.expectations import ExpectationBuilder, Notified
 from streamsched.define.programs import resolve_paths
 from streamsched.define.retries import failures
-from streamsched.define.units import Duration, check_integer, choice, duration, texts, time_of_day
+from streamsched.define.units import (
+    Duration,
+    check_integer,
+    check_kind,
+    check_members,
+    choice,
+    duration,
+    texts,
+    time_of_day,
+)
 from streamsched.domain.constraints.constraint import Concurrency, ConcurrencyScope, Constraint, Delay, LastRun
 from streamsched.domain.constraints.window import TimeWindow
 from streamsched.domain.errors import InvalidDefinitionError
@@ -193,7 +202,10 @@ class App(ExpectationBuilder):
                 ref,
                 program_ref,
                 trigger,
-                constraints=usual_constraints(trigger, (*limits, *constraints)),
+                constraints=usual_constraints(
+                    trigger,
+                    (*limits, *check_members(constraints, Constraint, "$.constraints", "pool('nightly', 2)")),
+                ),
                 properties=texts(properties, "$.properties"),
                 description=description,
                 overlap=choice(Overlap, overlap, "$.overlap"),
@@ -201,16 +213,16 @@ class App(ExpectationBuilder):
                 timeout=None if timeout is None else duration(timeout, "$.timeout"),
                 on_timeout=choice(OnTimeout, on_timeout, "$.on_timeout"),
                 consumption=choice(Consumption, consumption, "$.consumption"),
-                retry=retry,
+                retry=check_kind(retry, Retry | None, "$.retry", "a policy such as retry(3)"),
                 max_duration=None if max_duration is None else duration(max_duration, "$.max_duration"),
-                catch_up=catch_up,
+                catch_up=check_kind(catch_up, CatchUp, "$.catch_up", "limits such as catch_up(window='6h')"),
                 late=None if late is None else _read_lateness(late, "$.late"),
-                deadlines=tuple(deadlines),
+                deadlines=check_members(deadlines, Deadline, "$.deadlines", "start_by('30m')"),
                 pause_after=failures(pause_after) if isinstance(pause_after, int) else pause_after,
             )
         if choice(OnChange, on_change, f"{path}.on_change") is OnChange.KEEP:
             self._keeping.add(name)
-        if enabled:
+        if check_kind(enabled, bool, f"{path}.enabled", "True or False"):
             self._enabled.add(name)
         return ref
 

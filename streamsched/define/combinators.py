@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from types import FunctionType
 from typing import Any, NoReturn
 
 from streamsched.define.keys import correction_policy, key_grain, known_set
@@ -302,8 +303,9 @@ def to_expression(trigger: TriggerExpression | Trigger) -> TriggerExpression:
     if isinstance(trigger, TriggerExpression):
         return trigger
     if not isinstance(trigger, Trigger):
+        given = f"the function {trigger.__name__} itself" if isinstance(trigger, FunctionType) else repr(trigger)
         raise InvalidDefinitionError(
-            "$", f"must be a trigger such as partitions('flights', 7) or cron('0 4 * * *') but is {trigger!r}"
+            "$", f"must be a trigger such as partitions('flights', 7) or cron('0 4 * * *') but is {given}"
         )
     return TriggerExpression(str(trigger), lambda _: trigger)
 

@@ -96,7 +96,8 @@ class ExpectationBuilder(ProgramBuilder):
             then: a program of the app, or its name. A miss starts it, with arguments under `expectation.`.
             name: unique among the app's expectations. Default: the name of the dataset or schedule.
         """
-        path = member_path("$.expectations", name or str(what or schedule))
+        named = name or str(what or schedule or "")
+        path = member_path("$.expectations", named) if named else "$.expectations"
         subject = self._subject(what, schedule, path)
         often = choice(Frequency, every, f"{path}.every")
         if partition and key:

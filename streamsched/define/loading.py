@@ -72,6 +72,8 @@ def _load(target: str, namespace: str) -> tuple[AppDefinition, Path]:
     if Path(target).suffix.lower() in _DATA:
         return _from_data(Path(target), namespace), Path(target).resolve().parent
     source, _, attribute = target.partition(":")
+    if Path(source).suffix.lower() in _DATA:
+        raise InvalidDefinitionError(source, f"is no Python file, so it has no '{attribute}'")
     if source.endswith(".py") or "/" in source:
         path = Path(source)
         if not path.is_file():
@@ -150,7 +152,7 @@ def _from_file(path: Path) -> ModuleType:
     loader = _FreshLoader(name, str(path))
     spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     if spec is None or path.suffix != ".py":
-        raise InvalidDefinitionError(str(path), "is not a Python file")
+        raise InvalidDefinitionError(str(path), "is not a file of Python, YAML or JSON")
     module = importlib.util.module_from_spec(spec)
     # Code such as dataclasses looks up the module of a class in sys.modules while the file is executed.
     sys.modules[name] = module
@@ -208,6 +210,9 @@ def _executing(source: str) -> Iterator[None]:
     except SyntaxError as exc:
         location = f"{exc.filename or source}:{exc.lineno}"
         raise InvalidDefinitionError(location, f"is not valid Python: {exc.msg}") from exc
+    except SystemExit as exc:
+        reason = f"ends the process when it is executed, with code {exc.code!r}"
+        raise InvalidDefinitionError(f"{source}{_line(exc, source)}", reason) from exc
     except Exception as exc:
         reason = f"failed when it was executed: {type(exc).__name__}: {exc}"
         raise InvalidDefinitionError(f"{source}{_line(exc, source)}", reason) from exc

@@ -13,7 +13,7 @@ import orjson
 from streamsched.codec.json.reading import Fields, prefix_errors
 from streamsched.codec.schedules.output import outputs_from_json
 from streamsched.define.needs import check_list, divide_secrets, driver_size, executor_size, located_path, located_spark
-from streamsched.define.units import Duration, duration, texts
+from streamsched.define.units import Duration, check_kind, duration, texts
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.graph.arrival_job import ArrivalJob
 from streamsched.domain.json_value import member_path
@@ -166,7 +166,7 @@ class ProgramBuilder:
             outputs, done_when_committed: as of `spark`.
         """
         path = member_path("$.programs", name)
-        if not command.strip():
+        if not check_kind(command, str, f"{path}.command", "a text such as 'make report'").strip():
             raise InvalidDefinitionError(f"{path}.command", "is empty")
         text = fill_for_shell(command, path=f"{path}.command") if fill else command
         written = self._outputs(outputs, path)

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, time, timedelta
 from enum import StrEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.time.duration import parse_duration
 
 _E = TypeVar("_E", bound=StrEnum)
+_T = TypeVar("_T")
 
 Duration = timedelta | str
 Size = int | str
@@ -95,6 +96,27 @@ def check_integer(value: int, path: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise InvalidDefinitionError(path, f"must be a whole number but is {value!r}")
     return value
+
+
+def check_kind(value: _T, kind: Any, path: str, example: str) -> _T:
+    """Checks that the value is of a class, or one of a union, and returns it. `example`: what it must be.
+
+    Raises:
+        InvalidDefinitionError: it is of another.
+    """
+    if not isinstance(value, kind):
+        raise InvalidDefinitionError(path, f"must be {example} but is {value!r}")
+    return value
+
+
+def check_members(values: Iterable[_T], kind: Any, path: str, example: str) -> tuple[_T, ...]:
+    """As `check_kind`, of each value of a list; returns them.
+
+    Raises:
+        InvalidDefinitionError: it is no list, or has a value of another class.
+    """
+    found = check_kind(values, Iterable, path, f"a list such as [{example}]")
+    return tuple(check_kind(each, kind, f"{path}[{index}]", example) for index, each in enumerate(found))
 
 
 def choice(options: type[_E], given: _E | str, path: str) -> _E:

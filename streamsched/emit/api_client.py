@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, Final
 
 from streamsched.codec.problem import COME_BACK
 from streamsched.domain.errors import ConfigurationError, ConflictError, UnavailableError
 from streamsched.emit.destination import URL, find_destination, token_for
+from streamsched.process.http_connection import BlockingConnection
 
 _TIMEOUT: Final = 30.0
+_JSON: Final = {"Content-Type": "application/json"}
 
 
 def api_url(environ: Mapping[str, str] | None = None, *, why: str) -> str:
@@ -41,7 +45,7 @@ class Answered:
 
 
 class ApiClient:
-    """Sends requests to one API."""
+    """Sends requests to one API, each by a connection of its own, so that threads can share it."""
 
     def __init__(self, url: str, environ: Mapping[str, str] | None = None) -> None:
         """Opens no connection."""
@@ -70,25 +74,24 @@ class ApiClient:
             ConflictError: it answers 409.
             ConfigurationError: it is not a streamsched API, denies access or refuses the request.
         """
-        import httpx  # noqa: PLC0415 (takes a while, and most jobs only emit)
-
-        url = f"{self.url}{path}"
-        try:
-            answer = httpx.request(method, url, json=body, params=params, headers=self._headers, timeout=_TIMEOUT)
-        except (httpx.HTTPError, httpx.InvalidURL) as exc:
-            raise UnavailableError(f"no streamsched API at {self.url} ({exc or type(exc).__name__})") from exc
+        content = None if body is None else json.dumps(body).encode()
+        query = tuple((params or {}).items())
+        with closing(BlockingConnection(self.url, self._headers, timeout=_TIMEOUT)) as connection:
+            answer = connection.send(method, path, params=query, content=content, headers=_JSON if content else None)
+        if not answer.status:
+            raise UnavailableError(f"no streamsched API at {self.url} ({answer.failure})")
         try:
             found = answer.json()
         except ValueError:
             found = None
         if answer.is_success and isinstance(found, dict) and has in found:
-            return Answered(answer.status_code, found)
+            return Answered(answer.status, found)
         detail = str(found.get("detail", "")) if isinstance(found, dict) else ""
-        why = f"{self.url} answered {answer.status_code} to {method} of {about}: {detail}".rstrip(": ")
-        if answer.status_code == 404 and isinstance(found, dict) and found.get("kind"):
+        why = f"{self.url} answered {answer.status} to {method} of {about}: {detail}".rstrip(": ")
+        if answer.status == 404 and isinstance(found, dict) and found.get("kind"):
             return Answered(404, found)
-        if answer.status_code == 409:
+        if answer.status == 409:
             raise ConflictError(why)
-        if answer.status_code >= 500 or answer.status_code in COME_BACK:
+        if answer.status >= 500 or answer.status in COME_BACK:
             raise UnavailableError(why)
         raise ConfigurationError(why)

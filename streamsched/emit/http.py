@@ -11,8 +11,6 @@ connection, no proxy.
 
 from __future__ import annotations
 
-import http.client
-import ssl
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
@@ -26,8 +24,10 @@ from streamsched.codec.events import cloudevents
 from streamsched.domain.errors import ConfigurationError, Refusal
 from streamsched.domain.events.event import Event
 from streamsched.emit.delivery import Accepted, Answer, EncodedEvent, Refused, TooLarge, Unreachable
+from streamsched.process.http_connection import BlockingConnection, HttpResponse
 
 CONTENT_TYPE: Final = "application/cloudevents-batch+json"
+_PATH: Final = "/v1/events"
 
 
 class HttpTransport:
@@ -40,19 +40,9 @@ class HttpTransport:
             ConfigurationError: not an `http(s)://host` URL.
         """
         parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ConfigurationError(f"'{url}' is not the URL of a server, such as http://127.0.0.1:8765")
-        seconds = timeout.total_seconds()
-        if parts.scheme == "https":
-            context = ssl.create_default_context()
-            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
-                parts.hostname, parts.port, timeout=seconds, context=context
-            )
-        else:
-            self._connection = http.client.HTTPConnection(parts.hostname, parts.port, timeout=seconds)
-        self._headers = {"Content-Type": CONTENT_TYPE, **({"Authorization": f"Bearer {token}"} if token else {})}
-        self._target = parts.path.rstrip("/") + "/v1/events"
-        self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{self._target}"
+        headers = {"Content-Type": CONTENT_TYPE, **({"Authorization": f"Bearer {token}"} if token else {})}
+        self._connection = BlockingConnection(url, headers, timeout=timeout.total_seconds(), proxies=False)
+        self._shown = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path.rstrip('/')}{_PATH}"
 
     def encode(self, event: Event) -> bytes:
         return cloudevents.encode(event)
@@ -65,28 +55,16 @@ class HttpTransport:
         """
         body = b"[" + b",".join(each.payload for each in encoded) + b"]"
         started = monotonic()
-        try:
-            status, answered, wait = self._post(body)
-        except (OSError, http.client.HTTPException) as exc:
-            return Unreachable(_elapsed_since(started), f"{self._shown}: {exc or type(exc).__name__}")
-        return self._answer(status, answered, wait, took=_elapsed_since(started), count=len(encoded))
+        answer = self._connection.send("POST", _PATH, content=body)
+        if not answer.status:
+            return Unreachable(_elapsed_since(started), f"{self._shown}: {answer.failure}")
+        return self._read(answer, took=_elapsed_since(started), count=len(encoded))
 
     def close(self) -> None:
         self._connection.close()
 
-    def _post(self, body: bytes) -> tuple[int, bytes, str]:
-        kept_alive = self._connection.sock is not None
-        try:
-            self._connection.request("POST", self._target, body, self._headers)
-            response = self._connection.getresponse()
-            return response.status, response.read(), response.headers.get("Retry-After", "")
-        except (OSError, http.client.HTTPException) as exc:
-            self._connection.close()
-            if kept_alive and isinstance(exc, ConnectionError):
-                return self._post(body)  # the server had closed an idle connection: retry once
-            raise
-
-    def _answer(self, status: int, body: bytes, wait: str, *, took: timedelta, count: int) -> Answer:
+    def _read(self, answer: HttpResponse, *, took: timedelta, count: int) -> Answer:
+        status, body, wait = answer.status, answer.content, answer.retry_after
         if status == 413:
             return TooLarge(took)
         if (status < 300 or status in (400, 422)) and (found := _refusals(status, body, count)) is not None:

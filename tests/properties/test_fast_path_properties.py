@@ -129,3 +129,12 @@ def test_the_slow_way_says_what_is_wrong() -> None:
     with pytest.raises(DecodeError) as refused:
         event_codec.decode(wrong, fallback_id="log:t/0/1", fallback_time=NOW)
     assert refused.value.path == "$.data.partitions[0].bytes"
+
+
+@pytest.mark.parametrize("depth", [10, 300, 1000])
+@pytest.mark.parametrize("field", ["id", "source", "time"])
+def test_what_is_nested_as_deeply_as_it_can_be_parsed_is_left_alone(field: str, depth: int) -> None:
+    raw = PLAIN.replace(orjson.dumps(orjson.loads(PLAIN)[field]), b"[" * depth + b"]" * depth)
+
+    assert orjson.loads(raw)[field] != orjson.loads(PLAIN)[field]
+    assert fast_path.read_occurred(raw) is None

@@ -48,7 +48,7 @@ async def check_answer(response: httpx.Response) -> None:
 
 def undescribed(response: httpx.Response) -> str | None:
     """What the document does not say of an answer; None when it describes it, or not its path."""
-    found = _operation(response.request.method, response.request.url.path)
+    found = operation_of(response.request.method, response.request.url.path)
     if found is None:
         return None
     answer = found["responses"].get(str(response.status_code))
@@ -83,5 +83,6 @@ def _patterns() -> list[tuple[str, re.Pattern[str], dict[str, Any]]]:
     return [each[1:] for each in sorted(found, key=lambda each: each[0])]  # a deep parameter takes what others leave
 
 
-def _operation(method: str, path: str) -> dict[str, Any] | None:
+def operation_of(method: str, path: str) -> dict[str, Any] | None:
+    """The operation of a request; None when the document has none."""
     return next((each for own, pattern, each in _patterns() if own == method and pattern.fullmatch(path)), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, Final
@@ -16,6 +17,7 @@ from starlette.types import Receive, Scope, Send
 from streamsched.api.routing.calls import Call
 from streamsched.api.routing.routes import Route
 
+_NAME: Final = re.compile(r"\{\w+")
 #: Who may come in: called first, before the body is read.
 Door = Callable[[Request], Awaitable[None]]
 
@@ -25,10 +27,12 @@ class ServedRoute:
 
     Attributes:
         filters: names of its query parameters.
+        shape: its path without the names of what varies.
     """
 
     def __init__(self, route: Route, door: Door | None) -> None:
         self.route: Final = route
+        self.shape: Final = _NAME.sub("{", route.path)
         self.pattern, _, converters = compile_path(route.path)
         self.call: Final = Call(route.function, frozenset(converters))
         self.filters: Final = frozenset(each.name for each in self.call.parameters if each.place == "query")
@@ -69,18 +73,19 @@ class RouteTable(BaseRoute):
             methods.append(each.route.method)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """The first declared route of the path and the method; PARTIAL when the path has routes of other methods only.
-        Paths are looked up by their first two words.
+        """The route of the method among those of the first declared path that matches; PARTIAL when it has none, so
+        what is declared as `…/{name}/next` is never read as a name of `…/{name:path}`. Paths are looked up by their
+        first two words.
         """
         if scope["type"] != "http":
             return Match.NONE, {}
-        other: ServedRoute | None = None
+        first: ServedRoute | None = None
         for each in self._by_start.get(_start(scope["path"]), ()):
-            if found := each.pattern.match(scope["path"]):
+            if (first is None or each.shape == first.shape) and (found := each.pattern.match(scope["path"])):
                 if each.route.method == scope["method"]:
                     return Match.FULL, {**_named(each), "path_params": found.groupdict()}
-                other = other or each
-        return (Match.NONE, {}) if other is None else (Match.PARTIAL, _named(other))
+                first = first or each
+        return (Match.NONE, {}) if first is None else (Match.PARTIAL, _named(first))
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises:

@@ -22,7 +22,16 @@ import typer
 
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, escape_text, print_json, print_structured, print_table
+from streamsched.cli.output import (
+    Format,
+    FormatOption,
+    console,
+    escape_text,
+    print_answer,
+    print_record,
+    print_structured,
+    print_table,
+)
 from streamsched.cli.server import UrlOption, ask, find_url, folder_here
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import ConfigurationError, InvalidError
@@ -83,7 +92,7 @@ def doctor(*, direct: DirectOption = False, output: FormatOption = Format.TABLE,
         location = _database_here()
         findings = [FINDING.write(each) for each in administer(run)]
     findings = [{"check": "installation", "health": "ok", "found": location, "advice": ""}, *findings]
-    if not print_structured(findings, output):
+    if not print_structured(findings, output, names=lambda found: [each["check"] for each in found]):
         out = console()
         for each in findings:
             advice = f" → {escape_text(each['advice'])}" if each["advice"] else ""
@@ -135,10 +144,8 @@ def resync(
         return len(sent), await admin.examine(broker=at.broker, reader=at.reader, outbox=at.outbox, numbers=at.numbers)
 
     sent, faults = administer(run)
-    if output.is_structured:
-        rows = [{"schedule": str(f.schedule), "fault": f.text, "curable": bool(f.repair)} for f in faults]
-        print_json({"told": sent, "faults": rows})
-    else:
+    rows = [{"schedule": str(f.schedule), "fault": f.text, "curable": bool(f.repair)} for f in faults]
+    if not print_structured({"told": sent, "faults": rows}, output):
         out = console()
         for fault in faults:
             note = "" if fault.repair else " (cannot be mended)"
@@ -189,17 +196,19 @@ def state_show(
     schedule: Annotated[str, typer.Argument(help="Schedule, [namespace.]app.name.")],
     *,
     direct: DirectOption = False,
+    output: FormatOption = Format.JSON,
     url: UrlOption = "",
 ) -> None:
-    """Shows the state of a schedule in its shard, as JSON: definition, counts and open keys."""
+    """Shows the state of a schedule in its shard: definition, counts and open keys."""
     from streamsched.admin.state import show
     from streamsched.domain.names import ScheduleRef
 
     ref = ScheduleRef.parse(full_name(schedule))
     if through_api(url, direct=direct):
-        print_json(ask("GET", f"/v1/admin/schedules/{ref}/state", url=url))
-        return
-    print_json(administer(lambda at: show(at.broker, ref)))
+        found = ask("GET", f"/v1/admin/schedules/{ref}/state", url=url)
+    else:
+        found = administer(lambda at: show(at.broker, ref))
+    print_answer(found, output, print_record, names=lambda _: [short_name(str(ref))])
 
 
 def state_export(file: Annotated[Path, typer.Argument(help="File to write; `-` is standard output.")]) -> None:
@@ -249,7 +258,7 @@ def _report(reports: tuple[TopicReport, ...], output: Format) -> None:
         }
         for report in reports
     ]
-    if not print_structured(rows, output):
+    if not print_structured(rows, output, names=lambda found: [each["topic"] for each in found]):
         columns = (Column("topic", kind=ColumnKind.ID), "partitions", "cleanup", Column("wrong", kind=ColumnKind.TEXT))
         print_table(rows, columns, wide=output.is_wide, empty="no topics")
     if any(report.wrong for report in reports):

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.confirmation import DryRunOption, YesOption, print_change
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, short_name, without_default
 from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
+from streamsched.cli.resources.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import app_names
 from streamsched.cli.table import Column, ColumnKind
@@ -66,7 +66,7 @@ def show(app: AppArgument, *, output: FormatOption = Format.TABLE, url: UrlOptio
     out = console()
     where = f" from {found['deployedFrom']}" if found["deployedFrom"] else ""
     out.print(
-        f"{short_name(ref)}: {found['programs']} programs, {_schedules(found['schedules'])} schedules", markup=False
+        f"{short_name(ref)}: {found['programs']} programs, {_schedules(found['schedules'], 'schedules')}", markup=False
     )
     out.print(f"deployed {moment(found['deployedAt'])}{where}", markup=False)
     for each in programs["programs"]:
@@ -98,31 +98,22 @@ def delete(
     active runs continue, and the history stays. The command shows what would be lost and asks for confirmation at a
     terminal; without a terminal it needs --yes (otherwise exit code 7).
     """
-    path = _path(full_app(app))
-    changed = confirmed_change(
-        lambda: ask("DELETE", path, url=url, params={"dry_run": True}),
-        lambda plan: ask("DELETE", path, url=url, params={"plan": plan, "reason": reason}),
-        yes=yes,
-        dry_run=dry_run,
-        output=output,
-    )
-    if changed is None:
-        return
-    if print_structured(changed, output):
-        return
-    programs, schedules = len(changed["programs"]), len(changed["schedules"])
-    console().print(
-        f"{short_name(full_app(app))} is deleted: {programs} programs; {schedules} schedules deleted or updated;"
-        f" {len(changed['endedJobs'])} waiting jobs ended",
-        markup=False,
-    )
+
+    def show(changed: Mapping[str, Any]) -> str:
+        return (
+            f"{short_name(full_app(app))} is deleted: {len(changed['programs'])} programs; "
+            f"{len(changed['schedules'])} schedules deleted or updated; {len(changed['endedJobs'])} waiting jobs ended"
+        )
+
+    params = {"reason": reason}
+    print_change("DELETE", _path(full_app(app)), show, params=params, yes=yes, dry_run=dry_run, output=output, url=url)
 
 
 def _path(ref: str) -> str:
     return "/v1/apps/" + ref.replace(".", "/")
 
 
-def _schedules(counts: Mapping[str, Any]) -> str:
+def _schedules(counts: Mapping[str, Any], noun: str = "") -> str:
     """`5`, or `5 (2 paused)`: how many, and those that are not enabled."""
     others = ", ".join(f"{counts[state]} {state}" for state in ("paused", "disabled") if counts.get(state))
-    return f"{counts['total']} ({others})" if others else str(counts["total"])
+    return f"{counts['total']} {noun}".strip() + (f" ({others})" if others else "")

@@ -6,13 +6,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from textwrap import wrap
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_backfill, full_name, short_name
 from streamsched.cli.output import (
     Format,
@@ -24,9 +22,12 @@ from streamsched.cli.output import (
     state_style,
 )
 from streamsched.cli.progress_bar import bar
+from streamsched.cli.resources.listing import Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.resources.order import Order, order_command, reason_body
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 from streamsched.domain.backfills.backfill import BackfillOrder, Only
 from streamsched.domain.backfills.request import DEFAULT_ACTIVE, DEFAULT_FAILURES, MOST_ACTIVE, MOST_FAILURES
 from streamsched.domain.errors import InvalidError
@@ -184,7 +185,7 @@ def list_backfills(
 
 def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows a backfill with its progress, and its active and failed jobs."""
-    path = f"/v1/backfills/{quote(full_backfill(backfill), safe='')}"
+    path = api_path("backfills", full_backfill(backfill))
     found = ask("GET", path, url=url)
     if print_structured(found, output):
         return
@@ -209,19 +210,22 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
             console().print("and more", style="dim")
 
 
-def pause(backfill: Backfill, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def pause(backfill: Backfill, *, reason: ReasonOption = "") -> Order:
     """Makes no further jobs and holds those that wait; active runs go on."""
-    _change("pause", backfill, reason, url)
+    return _order("pause", backfill, reason)
 
 
-def resume(backfill: Backfill, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def resume(backfill: Backfill, *, reason: ReasonOption = "") -> Order:
     """Goes on with a paused backfill."""
-    _change("resume", backfill, reason, url)
+    return _order("resume", backfill, reason)
 
 
-def cancel(backfill: Backfill, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def cancel(backfill: Backfill, *, reason: ReasonOption = "") -> Order:
     """Makes no further jobs and ends those that wait; active runs go on (`run kill` ends one)."""
-    _change("cancel", backfill, reason, url)
+    return _order("cancel", backfill, reason)
 
 
 def progress(counts: Mapping[str, int]) -> str:
@@ -236,10 +240,13 @@ def progress(counts: Mapping[str, int]) -> str:
     return "\n".join([shown, *wrap(f"{ended} of {counts['jobs']}: {numbers}", _WIDTH)])
 
 
-def _change(order: str, backfill: str, reason: str, url: str) -> None:
-    path = f"/v1/backfills/{quote(full_backfill(backfill), safe='')}/{order}"
-    found = ask("POST", path, url=url, body={"reason": reason} if reason else {})
-    console().print(f"{short_name(found['id'])} is {found['state']}", markup=False)
+def _order(order: str, backfill: str, reason: str) -> Order:
+    return Order(
+        method="POST",
+        path=api_path("backfills", full_backfill(backfill), order),
+        body=reason_body(reason),
+        show=lambda found: f"{short_name(found['id'])} is {found['state']}",
+    )
 
 
 def _keyed_span(keys: list[str]) -> dict[str, Any]:

@@ -14,8 +14,8 @@ import typer
 
 from streamsched.cli.connection.contexts import ServerContext, contexts_file, read_contexts, write_contexts
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, print_items
 from streamsched.cli.output import Format, FormatOption, console
+from streamsched.cli.resources.listing import Listing, print_items
 from streamsched.cli.server import describe_server
 from streamsched.cli.shell.completion import context_names
 from streamsched.cli.table import Column, ColumnKind

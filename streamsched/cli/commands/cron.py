@@ -70,7 +70,7 @@ def next_ticks(
     since = _instant(after) if after else SystemClock().now()
     coming = forecast(leaf, since, count, created_at=since)
     found = to_plain({"when": str(leaf), **LEAF_TICKS.write(coming)})
-    if not print_structured(found, output):
+    if not print_structured(found, output, names=lambda found: [each["at"] for each in found["ticks"]]):
         print_forecast(found)
 
 

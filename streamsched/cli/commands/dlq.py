@@ -8,10 +8,10 @@ import typer
 
 from streamsched.cli.commands.admin import DirectOption, administer, through_api
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, print_items
-from streamsched.cli.lists.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.naming import field_path
-from streamsched.cli.output import Format, FormatOption, print_json
+from streamsched.cli.output import Format, FormatOption, print_answer, print_record, print_structured
+from streamsched.cli.resources.listing import Listing, print_items
+from streamsched.cli.resources.paging import AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -72,22 +72,26 @@ def list_letters(
         print_more(more)
 
 
-def show(letter: Letter, *, direct: DirectOption = False, url: UrlOption = "") -> None:
-    """Shows a dead letter with its record, as JSON."""
+def show(
+    letter: Letter, *, direct: DirectOption = False, output: FormatOption = Format.JSON, url: UrlOption = ""
+) -> None:
+    """Shows a dead letter with its record."""
     from streamsched.admin.dead_letters import LETTER
     from streamsched.admin.dead_letters import dead_letter as read
     from streamsched.codec.events.native import to_plain
 
     if through_api(url, direct=direct):
-        print_json(ask("GET", f"{_PATH}/{_check_letter(letter)}", url=url))
+        found = ask("GET", f"{_PATH}/{_check_letter(letter)}", url=url)
     else:
-        print_json(to_plain(LETTER.write(administer(lambda at: read(at.broker, letter)))))
+        found = to_plain(LETTER.write(administer(lambda at: read(at.broker, letter))))
+    print_answer(found, output, print_record)
 
 
 def replay(
     letter_ids: Annotated[list[str], typer.Argument(metavar="LETTER", help="Ids of dead letters, PARTITION/OFFSET.")],
     *,
     direct: DirectOption = False,
+    output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Appends the records of dead letters to their original topics again.
@@ -108,8 +112,10 @@ def replay(
         sent = [(each["id"], f"{each['topic']}/{each['partition']}") for each in replayed]
     else:
         sent = administer(run)
-    for name, target in sent:
-        typer.echo(f"{name} is sent again to {target}")
+    letters = [{"id": name, "sentTo": target} for name, target in sent]
+    if not print_structured(letters, output):
+        for each in letters:
+            typer.echo(f"{each['id']} is sent again to {each['sentTo']}")
 
 
 def purge(*, direct: DirectOption = False, url: UrlOption = "") -> None:

@@ -15,9 +15,9 @@ import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, print_items
 from streamsched.cli.naming import field_path, without_default
-from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_structured
+from streamsched.cli.output import Format, FormatOption, console, escape_text, local_times, moment, print_structured
+from streamsched.cli.resources.listing import Listing, print_items
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.errors import InvalidError
@@ -157,13 +157,13 @@ def why(
     Exit code 3: no verdict is known.
     """
     found = ask("GET", f"/v1/events/{quote(event, safe='')}/verdicts", url=url, params={"source": source})
-    if not print_structured(found, output):
+    if not print_structured(found, output, names=lambda _: [event]):
         out = console()
-        out.print(found["summary"], markup=False)
+        out.print(local_times(found["summary"]), markup=False)
         for line in found["verdicts"]:
-            out.print(f"[bold]{moment(line['at'])}[/]  {escape_text(line['text'])}")
+            out.print(f"[bold]{moment(line['at'])}[/]  {escape_text(local_times(line['text']))}")
             for then in line["then"]:
-                out.print(f"    {then}", markup=False)
+                out.print(f"    {local_times(then)}", markup=False)
         for hint in found["hints"]:
             out.print(hint, markup=False, style="dim")
     if not found["verdicts"]:

@@ -9,7 +9,6 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_job, full_name, short_name
 from streamsched.cli.output import (
     Format,
@@ -18,14 +17,16 @@ from streamsched.cli.output import (
     console,
     duration,
     escape_text,
+    local_times,
     moment,
-    print_record,
-    print_structured,
     state_style,
 )
-from streamsched.cli.server import ReasonOption, UrlOption, ask, find_url
+from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.resources.order import Order, order_command, reason_body
+from streamsched.cli.server import ReasonOption, UrlOption, find_url
 from streamsched.cli.shell.completion import job_names, schedule_names
 from streamsched.cli.table import Column, ColumnKind, plain_text
+from streamsched.client.api_call import api_path
 from streamsched.ports.clock import SystemClock
 
 _COLUMNS: Final = (
@@ -119,28 +120,29 @@ def list_jobs(
     return Query("/v1/jobs", filters)
 
 
-def show(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def show(job: Job) -> Order:
     """Shows a job."""
-    found = ask("GET", f"/v1/jobs/{full_job(job)}", url=url)
-    if not print_structured(found, output):
-        print_record(found)
+    return Order(path=api_path("jobs", full_job(job)))
 
 
-def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def why(job: Job) -> Order:
     """Explains the state of a job: its constraints, and the earliest time at which it can start."""
-    found = ask("GET", f"/v1/jobs/{full_job(job)}/why", url=url)
-    if print_structured(found, output):
-        return
+    return Order(path=api_path("jobs", full_job(job), "why"), show=_print_why)
+
+
+def _print_why(found: Mapping[str, Any]) -> None:
     out = console()
     out.print(f"[bold]{short_name(found['job'])}[/] is {colour_state(found['state'])}")
-    out.print(found["summary"], markup=False)
+    out.print(local_times(found["summary"]), markup=False)
     for line in found["satisfiedBy"]:
         out.print(f"  satisfied by {line}", markup=False)
     if found["since"]:
         out.print(f"  waiting since {moment(found['since'])}", markup=False)
     for clause in found["clauses"]:
         mark = "[green]✓[/]" if clause["holds"] else "[yellow]…[/]"
-        out.print(f"  {mark} {escape_text(clause['needs'])}: {escape_text(clause['text'])}")
+        out.print(f"  {mark} {escape_text(clause['needs'])}: {escape_text(local_times(clause['text']))}")
         for holder in clause["holders"]:
             out.print(
                 f"      {short_name(holder['run'])} is {holder['state']} since {moment(holder['since'])}", markup=False
@@ -149,34 +151,43 @@ def why(job: Job, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -
         because = f" ({found['earliestBecause']})" if found["earliestBecause"] else ""
         out.print(f"earliest {moment(found['earliest'])}{because}", markup=False)
     if found["timeout"]:
-        out.print(found["timeout"], markup=False)
+        out.print(local_times(found["timeout"]), markup=False)
     for line in found["deadlines"]:
-        out.print(line, markup=False)
+        out.print(local_times(line), markup=False)
     for each in found["history"]:
-        reason = f": {each['reason']}" if each["reason"] else ""
+        reason = f": {local_times(each['reason'])}" if each["reason"] else ""
         out.print(f"  {moment(each['at'])}  {each['action']}{reason}", markup=False, style="dim")
 
 
-def force(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def force(job: Job, *, reason: ReasonOption = "") -> Order:
     """Starts a waiting job without its constraints."""
-    _command(job, "force", reason, url)
+    return _order(job, "force", reason)
 
 
-def cancel(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def cancel(job: Job, *, reason: ReasonOption = "") -> Order:
     """Ends a waiting job; it starts nothing."""
-    _command(job, "cancel", reason, url)
+    return _order(job, "cancel", reason)
 
 
-def hold(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def hold(job: Job, *, reason: ReasonOption = "") -> Order:
     """Keeps a job waiting until `job release`."""
-    _command(job, "hold", reason, url)
+    return _order(job, "hold", reason)
 
 
-def release(job: Job, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def release(job: Job, *, reason: ReasonOption = "") -> Order:
     """Withdraws `force`, `cancel` or `hold`; the job waits for its constraints again."""
-    _command(job, "release", reason, url)
+    return _order(job, "release", reason)
 
 
-def _command(job: str, command: str, reason: str, url: str) -> None:
-    ask("POST", f"/v1/jobs/{full_job(job)}/{command}", url=url, body={"reason": reason} if reason else {})
-    console().print(f"{job}: {command} requested; see `streamsched job why {job}`", markup=False)
+def _order(job: str, order: str, reason: str) -> Order:
+    said = f"{job}: {order} requested; see `streamsched job why {job}`"
+    return Order(
+        method="POST",
+        path=api_path("jobs", full_job(job), order),
+        body=reason_body(reason),
+        show=lambda _: said,
+    )

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.output import console, moment
+from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.server import ReasonOption
 from streamsched.cli.table import plain_text
+from streamsched.client.api_call import api_path
 from streamsched.domain.errors import InvalidError
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="Name of the namespace.")]
@@ -28,20 +29,20 @@ def commands() -> typer.Typer:
     return app
 
 
-def show(namespace: NamespaceArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def show(namespace: NamespaceArgument) -> Order:
     """Shows the preferences of a namespace, and when and why they last changed."""
-    _print(ask("GET", _path(namespace), url=url), output)
+    return _order("GET", namespace)
 
 
+@order_command
 def set_(
     namespace: NamespaceArgument,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Preferences to set.")] = None,
     *,
     replace: Annotated[bool, typer.Option("--replace", help="Remove all other preferences.")] = False,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Sets preferences of a namespace; the others stay.
 
     They override the arguments of programs. Key columns, properties of the schedule and arguments given to `run start`
@@ -50,10 +51,10 @@ def set_(
     given = pairs(arguments or ())
     if not given and not replace:
         raise InvalidError("NAME=VALUE", "give at least one, or --replace to remove all")
-    body = {"arguments": given, "reason": reason}
-    _print(ask("PUT" if replace else "PATCH", _path(namespace), url=url, body=body), output)
+    return _order("PUT" if replace else "PATCH", namespace, {"arguments": given, "reason": reason})
 
 
+@order_command
 def delete(
     namespace: NamespaceArgument,
     names: Annotated[
@@ -61,24 +62,18 @@ def delete(
     ] = None,
     *,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Removes preferences of a namespace: those named, or all. One that does not exist is no error."""
-    if names:
-        body: dict[str, Any] = {"arguments": dict.fromkeys(names), "reason": reason}
-        _print(ask("PATCH", _path(namespace), url=url, body=body), output)
-    else:
-        _print(ask("PUT", _path(namespace), url=url, body={"arguments": {}, "reason": reason}), output)
+    body = {"arguments": dict.fromkeys(names or ()), "reason": reason}
+    return _order("PATCH" if names else "PUT", namespace, body)
 
 
-def _path(namespace: str) -> str:
-    return f"/v1/namespaces/{quote(namespace, safe='')}/preferences"
+def _order(method: str, namespace: str, body: object = None) -> Order:
+    path = api_path("namespaces", namespace, "preferences")
+    return Order(method=method, path=path, body=body, show=_print, names=lambda found: found["arguments"])
 
 
-def _print(found: dict[str, Any], output: Format) -> None:
-    if print_structured(found, output):
-        return
+def _print(found: dict[str, Any]) -> None:
     out = console()
     for name, value in found["arguments"].items():
         out.print(f"{plain_text(name)}={plain_text(value)}", markup=False, highlight=False, soft_wrap=True)

@@ -8,14 +8,16 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.arguments import pairs
-from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.confirmation import DryRunOption, YesOption, print_change
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured
-from streamsched.cli.server import UrlOption, ask
+from streamsched.cli.output import Format, FormatOption, console
+from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.server import UrlOption
 from streamsched.cli.shell.completion import program_names
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 
 #: The member that describes what a program runs, for each type of program.
 _RUNS: Final = ("main", "command", "url", "event")
@@ -48,6 +50,7 @@ def list_programs(*, namespace: NamespaceFilter = "", app: AppFilter = "") -> Qu
     return Query("/v1/programs", {"namespace": namespace, "app": full_app(app)})
 
 
+@order_command
 def start(
     program: Annotated[
         str, typer.Argument(metavar="PROGRAM", autocompletion=program_names, help="Program, [namespace.]app.name.")
@@ -60,16 +63,20 @@ def start(
     force: Annotated[
         bool, typer.Option("--force", help="Ignore --at-most and the limits of groups and pools.")
     ] = False,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Starts a run of a program at once, without a job; refuses when a limit is reached. `run start` waits instead."""
     body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force, "now": True}
-    found = ask("POST", f"/v1/programs/{full_name(program)}/runs", url=url, body=body)
-    if not print_structured(found, output):
-        console().print(
-            f"{short_name(found['run'])} is starting; see `streamsched run show {short_name(found['run'])}`"
-        )
+    path = api_path("programs", full_name(program), "runs")
+    return Order(method="POST", path=path, body=body, show=started_text)
+
+
+def started_text(found: Mapping[str, Any]) -> str:
+    """That a run or a job was made, and how to see more of it."""
+    if "run" in found:
+        run = short_name(found["run"])
+        return f"{run} is starting; see `streamsched run show {run}`"
+    job = short_name(found["job"])
+    return f"{job} {'was submitted before' if found['repeated'] else 'is submitted'}; see `streamsched job why {job}`"
 
 
 def delete(
@@ -89,18 +96,11 @@ def delete(
     accumulated events would be lost, the command asks for confirmation at a terminal; without a terminal it needs --yes
     (otherwise exit code 7).
     """
-    path = f"/v1/programs/{full_name(program)}"
-    changed = confirmed_change(
-        lambda: ask("DELETE", path, url=url, params={"dry_run": True}),
-        lambda plan: ask("DELETE", path, url=url, params={"plan": plan}),
-        yes=yes,
-        dry_run=dry_run,
-        output=output,
-    )
-    if changed is None:
-        return
-    if print_structured(changed, output):
-        return
+    path = api_path("programs", full_name(program))
+    print_change("DELETE", path, _print_deleted, yes=yes, dry_run=dry_run, output=output, url=url)
+
+
+def _print_deleted(changed: Mapping[str, Any]) -> None:
     out = console()
     for kind in ("programs", "schedules"):
         for each in changed[kind]:

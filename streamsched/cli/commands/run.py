@@ -9,17 +9,20 @@ from typing import Annotated, Any, Final
 import typer
 
 from streamsched.cli.arguments import pairs
+from streamsched.cli.commands.program import started_text
 from streamsched.cli.following import follow_job, follow_log, run_exit_code
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, full_run, short_name
-from streamsched.cli.output import Format, FormatOption, console, duration, print_structured, state_style
+from streamsched.cli.output import Format, FormatOption, duration, print_answer, state_style
 from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun
+from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.resources.order import Order, order_command, reason_body
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
 from streamsched.cli.shell.completion import program_names, run_names
 from streamsched.cli.shell.log_text import LogText
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.jobs.run import RunState
 from streamsched.ports.clock import SystemClock
@@ -111,21 +114,12 @@ def start(
     path = f"/v1/schedules/{full_name(schedule)}/runs" if schedule else f"/v1/programs/{full_name(program)}/runs"
     headers = {"Idempotency-Key": idempotency_key} if idempotency_key else None
     found = ask("POST", path, url=url, body=body, headers=headers)
-    if not print_structured(found, output):
-        console().print(_started_text(found), markup=False)
+    print_answer(found, output, started_text)
     if wait and "run" in found:
         follow_log(f"/v1/runs/{found['run']}/logs", "0", url)
         raise typer.Exit(run_exit_code(ask("GET", f"/v1/runs/{found['run']}", url=url)))
     if wait:
         raise typer.Exit(follow_job(found["job"], url))
-
-
-def _started_text(found: Mapping[str, Any]) -> str:
-    if "run" in found:
-        run = short_name(found["run"])
-        return f"{run} is starting; see `streamsched run show {run}`"
-    job = short_name(found["job"])
-    return f"{job} {'was submitted before' if found['repeated'] else 'is submitted'}; see `streamsched job why {job}`"
 
 
 def _row(run: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,11 +152,10 @@ def list_runs(
     return Query("/v1/runs", filters)
 
 
-def show(run: Run, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def show(run: Run) -> Order:
     """Shows a run, what made it, where each argument comes from, and its chain of attempts and reruns."""
-    found = ask("GET", f"/v1/runs/{full_run(run)}", url=url)
-    if not print_structured(found, output):
-        print_run(found)
+    return Order(path=api_path("runs", full_run(run)), show=print_run)
 
 
 def logs(
@@ -186,6 +179,7 @@ def logs(
             raise typer.Exit(1)
 
 
+@order_command
 def kill(
     run: Run,
     *,
@@ -193,9 +187,11 @@ def kill(
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Kill the process at once, without time to clean up.")
     ] = False,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Requests the end of a run; `run show` shows when it has ended."""
-    body = {"atOnce": at_once, **({"reason": reason} if reason else {})}
-    found = ask("POST", f"/v1/runs/{full_run(run)}/kill", url=url, body=body)
-    console().print(f"{short_name(found['id'])}: kill requested; its state is {found['state']}")
+    return Order(
+        method="POST",
+        path=api_path("runs", full_run(run), "kill"),
+        body=reason_body(reason, atOnce=at_once),
+        show=lambda found: f"{short_name(found['id'])}: kill requested; its state is {found['state']}",
+    )

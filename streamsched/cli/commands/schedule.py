@@ -15,21 +15,24 @@ from streamsched.cli.commands.schedule_changes import state_in_words
 from streamsched.cli.commands.schedules import versions
 from streamsched.cli.commands.schedules.open_keys import joins_runs, keys, print_losses, print_some_keys
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, short_name, without_default
 from streamsched.cli.output import (
     Format,
     FormatOption,
     console,
     escape_text,
+    local_times,
     moment,
     print_structured,
     print_table,
     progress_tree,
 )
+from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 from streamsched.domain.time.duration import parse_duration
 from streamsched.ports.clock import SystemClock
 
@@ -209,6 +212,7 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
         out.print(progress_tree(found["progress"]) if found.get("progress") else "no events yet")
 
 
+@order_command
 def why_not(
     schedule: Schedule,
     *,
@@ -223,22 +227,21 @@ def why_not(
     limit: Annotated[
         int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of changes and jobs, the newest.")
     ] = 100,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Explains why a schedule did not start its program between two instants."""
-    params: dict[str, Any] = {"limit": limit}
-    params |= {name: value for name, value in (("since", since), ("until", until)) if value}
-    found = ask("GET", f"/v1/schedules/{full_name(schedule)}/why-not", url=url, params=params)
-    if print_structured(found, output):
-        return
+    params = {"limit": limit, "since": since, "until": until}
+    path = api_path("schedules", full_name(schedule), "why-not")
+    return Order(path=path, params=params, show=lambda found: _print_why_not(found, limit))
+
+
+def _print_why_not(found: Mapping[str, Any], limit: int) -> None:
     out = console()
-    out.print(f"{short_name(found['schedule'])}: {found['summary']}", markup=False)
+    out.print(f"{short_name(found['schedule'])}: {local_times(found['summary'])}", markup=False)
     if len(found["lines"]) == limit:
         out.print(f"  … earlier lines: --until {found['lines'][0]['at']}", markup=False)
     for line in found["lines"]:
         subject = f"{short_name(line['job'])} " if line["job"] else ""
-        out.print(f"  {moment(line['at'])}  {subject}{line['text']}", markup=False)
+        out.print(f"  {moment(line['at'])}  {subject}{local_times(line['text'])}", markup=False)
     if found["events"]:
         out.print(f"events so far: {'; '.join(found['events'])}", markup=False)
     if found["progress"]:
@@ -278,24 +281,23 @@ def replay(
         time.sleep(_POLL_INTERVAL)
 
 
+@list_command(
+    Listing(
+        "history",
+        (Column("at", kind=ColumnKind.TIME), "action", "generation", Column("reason", kind=ColumnKind.REASON)),
+        "no changes",
+        lambda change: {**change, "generation": (change["detail"] or {}).get("generation")},
+        name=lambda change: f"{change['at']} {change['action']}",
+        paged=False,
+    )
+)
 def history(
     schedule: Schedule,
     *,
     limit: Annotated[int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of changes.")] = 30,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Query:
     """Lists the changes of a schedule with their reasons, newest first. Also works for a deleted schedule."""
-    lines = ask("GET", f"/v1/schedules/{full_name(schedule)}/history", url=url, params={"limit": limit})["history"]
-    if not print_structured(lines, output):
-        rows = [{**each, "generation": (each["detail"] or {}).get("generation")} for each in lines]
-        columns = (
-            Column("at", kind=ColumnKind.TIME),
-            "action",
-            "generation",
-            Column("reason", kind=ColumnKind.REASON),
-        )
-        print_table(rows, columns, wide=output.is_wide, empty="no changes")
+    return Query(api_path("schedules", full_name(schedule), "history"), {"limit": limit})
 
 
 def _print_error(found: dict[str, Any]) -> None:

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import typer
 
-from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
+from streamsched.cli.confirmation import DryRunOption, YesOption, print_change
 from streamsched.cli.naming import full_app, full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_structured
+from streamsched.cli.output import Format, FormatOption, console, escape_text, moment, print_answer
 from streamsched.cli.preview import dropped_lines
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
@@ -36,13 +36,21 @@ def register(app: typer.Typer) -> None:
     app.command("delete")(delete)
 
 
-def enable(schedules: Schedules = None, *, app: AppOption = "", reason: ReasonOption = "", url: UrlOption = "") -> None:
+def enable(
+    schedules: Schedules = None,
+    *,
+    app: AppOption = "",
+    reason: ReasonOption = "",
+    output: FormatOption = Format.TABLE,
+    url: UrlOption = "",
+) -> None:
     """Enables disabled schedules or resumes paused ones.
 
     Events emitted afterwards count. A schedule that kept its events during a pause fires at once if they satisfy it.
     """
     for path in _paths(schedules, app):
-        _report(ask("POST", f"{path}/enable", url=url, body={"reason": reason}), "enable")
+        found = ask("POST", f"{path}/enable", url=url, body={"reason": reason})
+        print_answer(found, output, lambda found: _report(found, "enable"))
 
 
 def disable(
@@ -144,17 +152,17 @@ def update(
     from streamsched.define.loading import read_data
 
     body, path = read_data(file), f"/v1/schedules/{full_name(schedule)}"
-    found = confirmed_change(
-        lambda: ask("PUT", path, url=url, params={"keep": keep, "dry_run": True}, body=body),
-        lambda plan: ask("PUT", path, url=url, params={"keep": keep, "plan": plan}, body=body),
+    print_change(
+        "PUT",
+        path,
+        lambda found: _report(found, "update"),
+        params={"keep": keep},
+        body=body,
         yes=yes,
         dry_run=dry_run,
         output=output,
+        url=url,
     )
-    if found is None:
-        return
-    if not print_structured(found, output):
-        _report(found, "update")
 
 
 def delete(
@@ -172,18 +180,17 @@ def delete(
     terminal it needs --yes (otherwise exit code 7).
     """
     name = full_name(schedule)
-    path, params = f"/v1/schedules/{name}", {"reason": reason or None}
-    found = confirmed_change(
-        lambda: ask("DELETE", path, url=url, params={"dry_run": True}),
-        lambda plan: ask("DELETE", path, url=url, params={**params, "plan": plan}),
+    print_change(
+        "DELETE",
+        f"/v1/schedules/{name}",
+        lambda _: f"{short_name(name)} is deleted",
+        params={"reason": reason},
+        answer={"id": name, "action": "deleted"},
         yes=yes,
         dry_run=dry_run,
         output=output,
+        url=url,
     )
-    if found is None:
-        return
-    if not print_structured({"id": name, "action": "deleted"}, output):
-        console().print(f"{short_name(name)} is deleted")
 
 
 def state_in_words(found: Mapping[str, Any]) -> str:
@@ -215,17 +222,10 @@ def _paths(schedules: list[str] | None, app: str) -> list[str]:
 
 
 def _change(path: str, body: object, verb: str, *, yes: bool, dry_run: bool, output: Format, url: str) -> None:
-    found = confirmed_change(
-        lambda: ask("POST", path, url=url, params={"dry_run": True}, body=body),
-        lambda plan: ask("POST", path, url=url, params={"plan": plan}, body=body),
-        yes=yes,
-        dry_run=dry_run,
-        output=output,
-    )
-    if found is None:
-        return
-    if not print_structured(found, output):
+    def show(found: Mapping[str, Any]) -> None:
         _report(found, verb)
+
+    print_change("POST", path, show, body=body, yes=yes, dry_run=dry_run, output=output, url=url)
 
 
 def _report(found: Mapping[str, Any], verb: str) -> None:

@@ -34,8 +34,7 @@ def top(
 
     from streamsched.cli.overview import watch
 
-    as_json = output.is_structured
-    asyncio.run(watch(_source(url, direct=direct), once=once or as_json, every=every, as_json=as_json))
+    asyncio.run(watch(_source(url, direct=direct), once=once or output.is_structured, every=every, output=output))
 
 
 @asynccontextmanager

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
-from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
+from streamsched.cli.output import Format, FormatOption, print_answer, print_record, print_structured
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
+from streamsched.client.api_call import api_path
 
 #: Exit code of a test that was not accepted.
 REFUSED = 1
@@ -138,7 +139,7 @@ def change(
         old = f"; the old one signs too until {plain_text(until)}" if until else "; the old one signs no more"
         typer.secho(f"webhook '{plain_text(name)}' has a new secret, which is shown only now{old}", err=True, dim=True)
     else:
-        _print(found, output)
+        print_answer(found, output, _print)
 
 
 def _row(webhook: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,15 +167,10 @@ def list_webhooks(*, namespace: NamespaceOption = "default") -> Query:
     return Query(_path(namespace))
 
 
-def show(
-    name: NameArgument,
-    *,
-    namespace: NamespaceOption = "default",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+@order_command
+def show(name: NameArgument, *, namespace: NamespaceOption = "default") -> Order:
     """Shows a webhook: what it is sent, what waits for it, the last error and the next attempt."""
-    _print(ask("GET", _path(namespace, name), url=url), output)
+    return Order(path=_path(namespace, name), show=_print)
 
 
 def send_test(
@@ -188,37 +184,24 @@ def send_test(
 
     Exit code 1: the target has not accepted it.
     """
-    found = ask("POST", f"{_path(namespace, name)}/test", url=url, body={})
-    if not print_structured(found, output):
-        console().print(
-            f"{'accepted' if found['accepted'] else 'not accepted'}: {plain_text(found['answer'])}", markup=False
-        )
+    found = ask("POST", _path(namespace, name, "test"), url=url, body={})
+    print_answer(
+        found, output, lambda _: f"{'accepted' if found['accepted'] else 'not accepted'}: {plain_text(found['answer'])}"
+    )
     if not found["accepted"]:
         raise typer.Exit(REFUSED)
 
 
-def disable(
-    name: NameArgument,
-    *,
-    namespace: NamespaceOption = "default",
-    reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+@order_command
+def disable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> Order:
     """Sends nothing more to a webhook until it is enabled. Changes wait for that."""
-    _print(ask("POST", f"{_path(namespace, name)}/disable", url=url, body={"reason": reason}), output)
+    return Order(method="POST", path=_path(namespace, name, "disable"), body={"reason": reason}, show=_print)
 
 
-def enable(
-    name: NameArgument,
-    *,
-    namespace: NamespaceOption = "default",
-    reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+@order_command
+def enable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> Order:
     """Goes on with the first change that the target has not accepted."""
-    _print(ask("POST", f"{_path(namespace, name)}/enable", url=url, body={"reason": reason}), output)
+    return Order(method="POST", path=_path(namespace, name, "enable"), body={"reason": reason}, show=_print)
 
 
 def delete(
@@ -242,18 +225,14 @@ def delete(
             quiet=output.is_structured,
         )
     deleted = ask("DELETE", _path(namespace, name), url=url)
-    if not print_structured(deleted, output):
-        console().print(f"webhook {plain_text(name)} was deleted", markup=False)
+    print_answer(deleted, output, lambda _: f"webhook {plain_text(name)} was deleted")
 
 
-def _path(namespace: str, name: str | None = None) -> str:
-    path = f"/v1/namespaces/{quote(namespace, safe='')}/webhooks"
-    return path if name is None else f"{path}/{quote(name, safe='')}"
+def _path(namespace: str, *parts: str) -> str:
+    return api_path("namespaces", namespace, "webhooks", *parts)
 
 
-def _print(found: dict[str, Any], output: Format) -> None:
-    if print_structured(found, output):
-        return
+def _print(found: dict[str, Any]) -> None:
     reference = found["secret"]
     record = {**found, "secret": "generated" if reference is None else reference["secret"]}
     print_record({name: value for name, value in record.items() if value not in (None, [], "")})

@@ -6,7 +6,6 @@ names.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -96,18 +95,11 @@ def _ids(ctx: typer.Context, path: str, member: str, *, after: str = "") -> Iter
     """Raises:
     UnavailableError: no response in time.
     """
-    from streamsched.cli.connection.exchange import exchange
-    from streamsched.cli.connection.server_url import found_url, requested_url, token_of
-    from streamsched.emit.destination import token_for
+    from streamsched.cli.connection.server_url import found_url, requested_url
+    from streamsched.cli.server import ask
 
     context = ctx.find_root().params.get("context") or ""
     url = ctx.params.get("url") or requested_url(context, os.environ) or found_url(os.environ)
-    own = token_of(url)
-    token = token_for(url, os.environ) if own is None else own
-    query = {"limit": _MOST, **({"after": after} if after else {})}
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    found = exchange("GET", url + path, query=query, content=None, headers=headers, timeout=_PATIENCE)
-    if not found.is_success:
-        return
-    for each in json.loads(found.content)[member]:
+    query = {"limit": _MOST, "after": after}
+    for each in ask("GET", path, url=url, params=query, timeout=_PATIENCE)[member]:
         yield str(each["id"])

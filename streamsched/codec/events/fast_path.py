@@ -60,7 +60,7 @@ def read_occurred(raw: bytes, logged_ms: int = 0) -> tuple[bytes, Occurred] | No
             return None
         ref, key = _dataset_and_key(data["dataset"])
         partitions = tuple(map(_partition, listed))
-    except (KeyError, TypeError, ValueError, AttributeError, InvalidError):
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError, InvalidError):
         return None
     event = Event(event_id, source, at, PartitionsAdded(ref, partitions, count, run), traceparent)
     object.__setattr__(event, "encoded", raw)  # the bytes are canonical, so the event need not be encoded again

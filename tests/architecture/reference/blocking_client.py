@@ -21,16 +21,21 @@ _TEXTS: Final = {
     ),
     "import asyncio\n": "",
     "asyncio.sleep": "time.sleep",
+    "        transport: httpx.AsyncBaseTransport | None = None,\n": "",
+    "            transport: how requests are sent, such as to an application in this process; None: over the network."
+    "\n": "",
+    ", transport=transport": "",
+    "from streamsched.client.async_connection import AsyncConnection\n": (
+        "from streamsched.process.http_connection import BlockingConnection\n"
+    ),
 }
 _WORDS: Final = {
-    "AsyncBaseTransport": "BaseTransport",
     "AsyncClient": "Client",
+    "AsyncConnection": "BlockingConnection",
     "AsyncIterator": "Iterator",
     "__aenter__": "__enter__",
     "__aexit__": "__exit__",
-    "aclose": "close",
-    "aiter_lines": "iter_lines",
-    "aread": "read",
+    "aclosing": "closing",
 }
 _ASYNC: Final = re.compile(r"\b(?:async|await) ")
 
@@ -48,7 +53,7 @@ def blocking_client() -> str:
         text = text.replace(before, after)
     head, mark, rest = text.partition('"""\n')  # the docstring has the word `await`
     text = head + mark + _ASYNC.sub("", re.sub(r"\w+", lambda word: _WORDS.get(word[0], word[0]), rest))
-    return _ruff("format", _ruff("check", text, "--fix", "--unsafe-fixes", "--quiet", "--select", "I,UP028"))
+    return _ruff("format", _ruff("check", text, "--fix", "--unsafe-fixes", "--quiet", "--select", "I,UP028,F401"))
 
 
 def _ruff(command: str, text: str, *options: str) -> str:

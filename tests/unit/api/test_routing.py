@@ -10,6 +10,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
 
 from streamsched.api.access.authorise import authorise
 from streamsched.api.problems import PROBLEMS
@@ -108,6 +109,30 @@ def test_two_routes_of_one_method_and_path_and_one_whose_path_begins_with_a_name
     routes.get("/a", "A", may=VIEW, answers="")(plain)
     with pytest.raises(LookupError, match="begin"):
         RouteTable(routes)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "found"),
+    [
+        ("GET", "/v1/jobs/a/next", "next"),
+        ("POST", "/v1/jobs/a/next", 405),
+        ("DELETE", "/v1/jobs/a/next", "other"),
+        ("POST", "/v1/jobs/a/b/next", "make"),
+        ("POST", "/v1/jobs/next", "make"),
+        ("GET", "/v1/jobs/a", 405),
+    ],
+)
+def test_the_first_declared_path_that_matches_decides(method: str, path: str, found: str | int) -> None:
+    async def plain() -> Response:
+        raise AssertionError
+
+    routes = Routes("/v1", "x")
+    routes.get("/jobs/{name}/next", "next", may=VIEW, answers="")(plain)
+    routes.post("/jobs/{name:path}", "make", may=VIEW, answers="")(plain)
+    routes.delete("/jobs/{job}/next", "other", may=VIEW, answers="")(plain)
+    match, scope = RouteTable(routes).matches({"type": "http", "method": method, "path": path})
+
+    assert (scope["served"].route.summary if match is Match.FULL else 405) == found
 
 
 @pytest.mark.parametrize(

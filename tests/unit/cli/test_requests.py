@@ -27,14 +27,14 @@ class Server:
             def _any(self) -> None:
                 server.bodies.append(self.rfile.read(int(self.headers.get("Content-Length", 0))))
                 server.requests.append((self.command, self.path, self.headers.get("Authorization")))
-                body = json.dumps(server.answer).encode()
+                body = json.dumps(server.answer_to(self.command, self.path.partition("?")[0])).encode()
                 self.send_response(200)
                 self.send_header("Content-Type", "application/json")
                 self.send_header("Content-Length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 
-            do_GET = do_PUT = do_POST = do_DELETE = _any  # noqa: N815
+            do_GET = do_PUT = do_POST = do_PATCH = do_DELETE = _any  # noqa: N815
 
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002
                 pass
@@ -42,6 +42,10 @@ class Server:
         self._http = HTTPServer(("127.0.0.1", 0), Handler)
         self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
         self._thread.start()
+
+    def answer_to(self, method: str, path: str) -> Any:
+        """What it responds with."""
+        return self.answer
 
     @property
     def url(self) -> str:

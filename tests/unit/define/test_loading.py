@@ -270,7 +270,7 @@ def test_a_file_is_compiled_each_time_and_nothing_is_left_beside_it(
 
 def test_a_file_that_is_no_python_is_refused(folder: Path) -> None:
     (folder / "app.txt").write_text(PIPELINE)
-    with pytest.raises(InvalidError, match="is not a Python file"):
+    with pytest.raises(InvalidError, match="is not a file of Python, YAML or JSON"):
         load_app("./app.txt")
 
 

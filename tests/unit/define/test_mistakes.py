@@ -1,5 +1,6 @@
-"""The hundred most common mistakes in files of apps, and what is said about each: `tests/golden/mistakes/said.txt`,
-which `UPDATE_GOLDEN=1` writes again. Compare it before and after a change of readers: no message may become worse.
+"""The hundreds of most common mistakes in files of apps, in JSON, YAML and Python, and what is said about each:
+`tests/golden/mistakes/said.txt`, which `UPDATE_GOLDEN=1` writes again. Compare it before and after a change of readers:
+no message may become worse.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import pytest
 import streamsched
 from streamsched.define.loading import load_app
 from streamsched.domain.errors import StreamschedError
+from tests.unit.define.mistaken_files import CODE, FILES, HEAD, LAYOUTS, PROGRAM, TARGETS, USUAL
 
 SAID: Final = Path(__file__).parents[2] / "golden" / "mistakes" / "said.txt"
 GOOD: Final[dict[str, Any]] = {
@@ -153,57 +155,6 @@ MEMBERS: Final[tuple[tuple[str, Any], ...]] = (
     (TRIGGER, {"type": "EVENT", "event": "a b"}),
     (TRIGGER, {"partitions": "flights", "count": 7}),
 )
-#: Files that are not what their ending says, or whose code is wrong.
-FILES: Final[tuple[tuple[str, str], ...]] = (
-    ("app.yaml", "application: flights\n  programs: []\n"),
-    ("app.yaml", "application: flights\nprograms:\n\t- name: a\n"),
-    ("app.yaml", "application: flights\napplication: weather\n"),
-    ("app.yaml", "application: yes\n"),
-    ("app.yaml", "- application: flights\n"),
-    ("app.yaml", ""),
-    ("app.yaml", "application: &a [*a]\n"),
-    (
-        "app.yaml",
-        "application: flights\nschedules: {s: {program: p, trigger: {type: TIME, cronExpression: * * * * *}}}\n",
-    ),
-    ("app.json", '{"application": "flights",}'),
-    ("app.json", "{'application': 'flights'}"),
-    ("app.json", '"flights"'),
-    ("app.json", "[" * 100_000),
-    ("app.py", "from streamsched import App\n"),
-    ("app.py", "from streamsched import App\na, b = App('a'), App('b')\n"),
-    ("app.py", "from streamsched import App\napp = App('a b')\n"),
-    ("app.py", "from streamsched import Ap\n"),
-    ("app.py", "from streamsched import App\napp = App('a'\n"),
-    (
-        "app.py",
-        "from streamsched import App, partitions\napp = App('a')\napp.schedule('s', 'nothing', when=partitions('x'))\n",
-    ),
-    (
-        "app.py",
-        "from streamsched import App, partitions\napp = App('a')\nj = app.bash('j', 'ls')\napp.schedule('s', j)\n",
-    ),
-    (
-        "app.py",
-        "from streamsched import App, partitions\napp = App('a')\nj = app.bash('j', 'ls')\n"
-        "app.schedule('s', j, when=partitions('x') and partitions('y'))\n",
-    ),
-    (
-        "app.py",
-        "from streamsched import App, partitions\napp = App('a')\nj = app.bash('j', 'ls')\n"
-        "app.schedule('s', j, when=partitions('x', '7'))\n",
-    ),
-    (
-        "app.py",
-        "from streamsched import App, cron\napp = App('a')\nj = app.bash('j', 'ls')\n"
-        "app.schedule('s', j, when=cron('0 4 * * *', zone='Berlin'))\n",
-    ),
-    (
-        "app.py",
-        "from streamsched import App, partitions\napp = App('a')\nj = app.bash('j', 'ls')\n"
-        "app.schedule('s', j, when=partitions('x'))\napp.schedule('s', j, when=partitions('y'))\n",
-    ),
-)
 
 
 def mistakes(folder: Path) -> Iterator[tuple[str, Path]]:
@@ -213,11 +164,22 @@ def mistakes(folder: Path) -> Iterator[tuple[str, Path]]:
         file.parent.mkdir()
         file.write_text(json.dumps(app_with(path, value)))
         yield f"{path} {'is left out' if value is NOTHING else f'= {json.dumps(value)[:120]}'}", file
-    for number, (name, text) in enumerate(FILES, len(MEMBERS)):
+    files = (
+        *FILES,
+        *(("app.yaml", text) for text in LAYOUTS),
+        *(("app.py", f"{HEAD}{line}\n") for line in CODE),
+    )
+    for number, (name, text) in enumerate(files, len(MEMBERS)):
         file = folder / f"{number}" / name
         file.parent.mkdir()
         file.write_text(text)
-        yield f"{name}: {text[:200]!r}", file
+        usual = next((each for each in USUAL if text.startswith(each)), "")
+        yield f"{name}: {'… ' if usual else ''}{text.removeprefix(usual)[:200]!r}", file
+    (folder / "folder").mkdir()
+    for name in ("app.py", "app.yaml", "app.txt", "app"):
+        (folder / name).write_text(HEAD if name == "app.py" else PROGRAM)
+    for target in TARGETS:
+        yield f"target {target!r}", folder / target
 
 
 def said(file: Path) -> str:
@@ -236,8 +198,9 @@ def test_the_hundred_most_common_mistakes_are_told_as_before(tmp_path: Path) -> 
     assert found == SAID.read_text()
 
 
-def test_there_are_a_hundred() -> None:
+def test_there_are_a_hundred_in_json_and_in_other_files() -> None:
     assert len(MEMBERS) + len(FILES) >= 100
+    assert len(LAYOUTS) + len(CODE) >= 100
 
 
 def test_the_good_app_is_good(tmp_path: Path) -> None:

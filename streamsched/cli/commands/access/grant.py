@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
-from streamsched.cli.output import Format, FormatOption, console, print_structured
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.output import console
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.server import ReasonOption
 from streamsched.cli.table import Column, ColumnKind, plain_text
+from streamsched.client.api_call import api_path
 from streamsched.domain.access.namespace_grant import SharedKind
 
 OwnerArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that owns it.")]
@@ -52,7 +54,7 @@ def commands() -> typer.Typer:
         "grants",
         _COLUMNS,
         "the namespace has given no grant and has none",
-        name=lambda grant: f"{grant['owner']} {grant['kind']} {grant['name']} {grant['grantee']}",
+        name=lambda grant: _name(grant),  # noqa: PLW0108 (defined below)
     )
 )
 def list_(
@@ -65,6 +67,7 @@ def list_(
     return Query(_path(namespace))
 
 
+@order_command
 def give(
     namespace: OwnerArgument,
     kind: KindArgument,
@@ -75,14 +78,13 @@ def give(
         bool, typer.Option("--details", help="Ends of programs arrive with error, log, run and arguments.")
     ] = False,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Gives a grant, or answers one that is pending."""
     body = {"kind": kind, "name": name, "grantee": to, "details": details, "reason": reason}
-    _print(ask("PUT", _path(namespace), url=url, body=body), "granted", output)
+    return _decision("PUT", namespace, "granted", body=body)
 
 
+@order_command
 def refuse(
     namespace: OwnerArgument,
     kind: KindArgument,
@@ -90,14 +92,13 @@ def refuse(
     to: GranteeArgument,
     *,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Refuses a use. Schedules that rely on it are paused; they keep what they have accumulated."""
     body = {"kind": kind, "name": name, "grantee": to, "state": "refused", "reason": reason}
-    _print(ask("PUT", _path(namespace), url=url, body=body), "refused", output)
+    return _decision("PUT", namespace, "refused", body=body)
 
 
+@order_command
 def remove(
     namespace: OwnerArgument,
     kind: KindArgument,
@@ -105,34 +106,45 @@ def remove(
     to: GranteeArgument,
     *,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Takes a decision back. Schedules that relied on a grant are paused, as by a refusal."""
     params = {"kind": kind, "name": name, "grantee": to, "reason": reason}
-    _print(ask("DELETE", _path(namespace), url=url, params=params), "removed", output)
+    return _decision("DELETE", namespace, "removed", params=params)
 
 
+@order_command
 def hand_over(
     kind: Annotated[SharedKind, typer.Argument(metavar="KIND", help="group or pool.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the group or pool.")],
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that owns it from now on.")],
-    *,
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Hands a group or pool over to a namespace. Without this it belongs to the one that declared it first."""
     if kind not in (SharedKind.GROUP, SharedKind.POOL):
         raise typer.BadParameter("KIND is group or pool; other names belong to their namespace")
-    path = f"/v1/{kind}s/{quote(name, safe='')}/owner"
-    found = ask("PUT", path, url=url, body={"namespace": namespace})
-    if not print_structured(found, output):
-        console().print(f"{kind} {plain_text(name)} belongs to namespace {plain_text(namespace)}", markup=False)
+    return Order(
+        method="PUT",
+        path=api_path(f"{kind}s", name, "owner"),
+        body={"namespace": namespace},
+        show=lambda _: f"{kind} {plain_text(name)} belongs to namespace {plain_text(namespace)}",
+    )
 
 
-def _print(found: dict[str, Any], done: str, output: Format) -> None:
-    if print_structured(found, output):
-        return
+def _name(grant: Mapping[str, Any]) -> str:
+    """The arguments of `grant remove`."""
+    return f"{grant['owner']} {grant['kind']} {grant['name']} {grant['grantee']}"
+
+
+def _decision(method: str, namespace: str, done: str, **sent: Any) -> Order:
+    return Order(
+        method=method,
+        path=_path(namespace),
+        show=lambda found: _print(found, done),
+        names=lambda found: [_name(found)],
+        **sent,
+    )
+
+
+def _print(found: Mapping[str, Any], done: str) -> None:
     what = f"{found['kind']} {found['owner']}.{found['name']} to {found['grantee']}"
     details = " with details" if found["details"] and done == "granted" else ""
     console().print(f"{plain_text(what)}: {done}{details}", markup=False)
@@ -141,4 +153,4 @@ def _print(found: dict[str, Any], done: str, output: Format) -> None:
 
 
 def _path(namespace: str) -> str:
-    return f"/v1/namespaces/{quote(namespace, safe='')}/grants"
+    return api_path("namespaces", namespace, "grants")

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
+from streamsched.client.api_call import api_path
 
 #: Exit code of a check that found a problem.
 WRONG: Final = 1
@@ -115,18 +116,25 @@ def list_() -> Query:
     return Query("/v1/tokens")
 
 
-def revoke(token: TokenArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def revoke(token: TokenArgument) -> Order:
     """Revokes a token. Within a second no API process accepts it."""
-    found = ask("POST", f"/v1/tokens/{quote(token, safe='')}/revoke", url=url, body={})
-    if not print_structured(found, output):
-        console().print(f"token '{plain_text(found['name'])}' is revoked", markup=False)
+    return Order(
+        method="POST",
+        path=api_path("tokens", token, "revoke"),
+        body={},
+        show=lambda found: f"token '{plain_text(found['name'])}' is revoked",
+        names=lambda found: [found["name"]],
+    )
 
 
-def current(*, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def current() -> Order:
     """Shows the name and the permissions of the token that commands send."""
-    found = ask("GET", "/v1/caller", url=url)
-    if not print_structured(found, output):
-        print_record({"name": found["name"], "may": [_grant_text(grant) for grant in found["grants"]]})
+    return Order(
+        path="/v1/caller",
+        show=lambda found: print_record({"name": found["name"], "may": list(map(_grant_text, found["grants"]))}),
+    )
 
 
 def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,8 +170,8 @@ def audit_verify(*, output: FormatOption = Format.TABLE, url: UrlOption = "") ->
     not as it was written.
     """
     found = ask("GET", "/v1/audit/verify", url=url, timeout=600)
-    if output.is_structured:
-        print_structured(found, output)
+    if print_structured(found, output, names=lambda found: [found["last"] or found["number"]]):
+        pass
     elif found["intact"]:
         gone = f" ({found['removed']} before them were kept for their time)" if found["removed"] else ""
         console().print(f"{found['entries']} entries, all as written{gone}; the hash of the last one: {found['last']}")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from typing import Annotated
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
-from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
+from streamsched.cli.output import Format, FormatOption, print_answer
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 from streamsched.domain.errors import NotFoundError
 
 NameArgument = Annotated[str, typer.Argument(metavar="BOOKMARK", help="Name, such as watch.default.flights.")]
@@ -38,11 +39,10 @@ def list_bookmarks() -> Query:
     return Query("/v1/bookmarks")
 
 
-def show(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def show(name: NameArgument) -> Order:
     """Shows a bookmark with its value, in the format of its reader."""
-    found = ask("GET", _path(name), url=url)
-    if not print_structured(found, output):
-        print_record(found)
+    return Order(path=api_path("bookmarks", name))
 
 
 def delete(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
@@ -50,12 +50,7 @@ def delete(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlO
 
     Stop the reader first. Events that it repeats within the dedupe horizon count once.
     """
-    found = ask("DELETE", _path(name), url=url)
+    found = ask("DELETE", api_path("bookmarks", name), url=url)
     if not found["deleted"]:
         raise NotFoundError("bookmark", name)
-    if not print_structured(found, output):
-        console().print(f"bookmark {name} is deleted", markup=False)
-
-
-def _path(name: str) -> str:
-    return f"/v1/bookmarks/{quote(name, safe='')}"
+    print_answer(found, output, lambda _: f"bookmark {name} is deleted")

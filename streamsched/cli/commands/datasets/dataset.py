@@ -9,9 +9,9 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import short_name, without_default
 from streamsched.cli.output import Format, FormatOption, console, count_text, escape_text, print_structured, print_table
+from streamsched.cli.resources.listing import Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.names import DEFAULT_NAMESPACE

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Annotated, Any
 
@@ -11,17 +11,20 @@ import typer
 
 from streamsched.cli.commands.graphs.plans import App, app_path, ask_graph
 from streamsched.cli.naming import short_name
-from streamsched.cli.output import console, print_json, print_table
+from streamsched.cli.output import FORMATS, Format, console, print_structured, print_table
 from streamsched.cli.server import UrlOption
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.domain.errors import InvalidError
 
 
 class GraphFormat(StrEnum):
-    """Output formats of `graph show`."""
+    """Output formats of `graph show`: those of all commands, and pictures."""
 
-    TABLE = "table"
-    JSON = "json"
+    TABLE = Format.TABLE.value
+    WIDE = Format.WIDE.value
+    JSON = Format.JSON.value
+    YAML = Format.YAML.value
+    NAME = Format.NAME.value
     DOT = "dot"
     MERMAID = "mermaid"
     SVG = "svg"
@@ -41,7 +44,7 @@ def show(
         typer.Option(
             "-o",
             "--output",
-            help="`table`, `json`, or a picture of the tasks or of -j: `dot`, `mermaid`, `svg`.",
+            help=f"{FORMATS} Or a picture of the tasks or of -j: `dot`, `mermaid`, `svg`.",
         ),
     ] = GraphFormat.TABLE,
     url: UrlOption = "",
@@ -49,13 +52,12 @@ def show(
     """Lists nodes by task and job id, or draws the tasks or the ancestors of a node."""
     if job_id and not task:
         raise InvalidError("--job-id", "is of a task: name it with --task")
-    if job_id or output not in (GraphFormat.TABLE, GraphFormat.JSON):
-        _draw(app_path(app), {"task": task if job_id else "", "job_id": job_id, "limit": min(limit, 500)}, output, url)
+    if job_id or output not in tuple(Format):
+        _draw(app, {"task": task if job_id else "", "job_id": job_id, "limit": min(limit, 500)}, output, url)
         return
     params = {"limit": limit, **({"task": task} if task else {}), **({"state": state.upper()} if state else {})}
     nodes = ask_graph("GET", f"/v1/graphs/{app_path(app)}/nodes", url=url, params=params)["nodes"]
-    if output is GraphFormat.JSON:
-        print_json(nodes)
+    if print_structured(nodes, Format(output), names=lambda found: _names(app, found)):
         return
     rows = [
         {**each, "state": each["runState"] or each["state"], "job": each["job"] and short_name(each["job"])}
@@ -68,18 +70,22 @@ def show(
         Column("job", optional=1),
         Column("reason", kind=ColumnKind.REASON),
     )
-    print_table(rows, columns, empty="no such nodes")
+    print_table(rows, columns, wide=output is GraphFormat.WIDE, empty="no such nodes")
 
 
 def _draw(app: str, params: Mapping[str, Any], output: GraphFormat, url: str) -> None:
-    form = GraphFormat.JSON if output is GraphFormat.TABLE else output
-    found = ask_graph("GET", f"/v1/graphs/{app}/picture", url=url, params={"format": form.value, **params})
-    if output is GraphFormat.JSON:
-        print_json(found)
-    elif output is GraphFormat.TABLE:
-        _print_ancestry(found)
-    else:
+    plain = output in tuple(Format)
+    form = GraphFormat.JSON if plain else output
+    found = ask_graph("GET", f"/v1/graphs/{app_path(app)}/picture", url=url, params={"format": form.value, **params})
+    if not plain:
         sys.stdout.write(plain_text(found) if sys.stdout.isatty() else found)
+    elif not print_structured(found, Format(output), names=lambda found: _names(app, found["nodes"])):
+        _print_ancestry(found, wide=output is GraphFormat.WIDE)
+
+
+def _names(app: str, nodes: Iterable[Mapping[str, Any]]) -> list[str]:
+    """The arguments of `graph why`."""
+    return [f"{app}.{each['task']} {each['jobId']}" for each in nodes]
 
 
 def _state(node: Mapping[str, Any]) -> str:
@@ -88,7 +94,7 @@ def _state(node: Mapping[str, Any]) -> str:
     return node["state"] or "not asked for"
 
 
-def _print_ancestry(found: Mapping[str, Any]) -> None:
+def _print_ancestry(found: Mapping[str, Any], *, wide: bool) -> None:
     needed: dict[int, list[str]] = {}
     for edge in found["edges"]:
         child = found["nodes"][edge["child"]]
@@ -103,6 +109,6 @@ def _print_ancestry(found: Mapping[str, Any]) -> None:
         "state",
         Column("needed", "needed by", ColumnKind.TEXT, optional=1, breakable=True),
     )
-    print_table(rows, columns, empty="no such nodes")
+    print_table(rows, columns, wide=wide, empty="no such nodes")
     if found["hidden"]:
         console().print(f"{found['hidden']} more ancestors; -n shows more", markup=False)

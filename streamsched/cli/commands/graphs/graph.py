@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from shlex import quote as quoted
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -36,11 +37,19 @@ from streamsched.cli.output import (
     escape_text,
     print_json,
     print_structured,
-    print_table,
 )
+from streamsched.cli.resources.order import Order, Table, order_command, reason_body
 from streamsched.cli.server import ReasonOption, UrlOption
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
+
+_TASKS: Final = (
+    Column("task", kind=ColumnKind.ID),
+    Column("job_id", "job id"),
+    Column("nodes", kind=ColumnKind.TEXT),
+)
+#: As `order_command`; what was not found has the command that lists what there is.
+graph_command: Final = partial(order_command, ask=ask_graph)
 
 
 def commands() -> typer.Typer:
@@ -116,30 +125,33 @@ def submit(
         raise typer.Exit(1)
 
 
-def status(app: App, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
+    nodes = ", ".join(f"{number} {state}" for state, number in sorted(task["nodes"].items())) or None
+    return {**task, "task": task.get("title") or task["name"], "nodes": nodes}
+
+
+@graph_command
+def status(app: App) -> Order:
     """Shows the tasks of an app, parents before children, with the number of nodes in each state."""
-    found = ask_graph("GET", f"/v1/graphs/{app_path(app)}", url=url)
-    if print_structured(found, output):
-        return
-    rows = [
-        {
-            "task": each.get("title") or each["name"],
-            "job_id": each["job_id"],
-            "nodes": ", ".join(f"{number} {state}" for state, number in sorted(each["nodes"].items())) or None,
-        }
-        for each in found["tasks"]
-    ]
-    columns = (Column("task", kind=ColumnKind.ID), Column("job_id", "job id"), Column("nodes", kind=ColumnKind.TEXT))
-    print_table(rows, columns, wide=output.is_wide, empty="no tasks")
+    return Order(
+        path=f"/v1/graphs/{app_path(app)}",
+        show=Table(_TASKS, "no tasks", lambda found: map(_task_row, found["tasks"])),
+        names=lambda found: [f"{app}.{each.get('title') or each['name']}" for each in found["tasks"]],
+    )
 
 
-def why(task: TaskName, job_id: JobId, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@graph_command
+def why(task: TaskName, job_id: JobId) -> Order:
     """Explains the state of a node: what it lacks, by group of parents, and which ancestors, such as failed ones, hold
     it up in the end. A queued node waits or runs as its job does.
     """
-    found = ask_graph("GET", node_path(task, job_id), url=url)
-    if print_structured(found, output):
-        return
+    names = [f"{task} {job_id}"]
+    return Order(
+        path=node_path(task, job_id), show=lambda found: _print_why(found, task, job_id), names=lambda _: names
+    )
+
+
+def _print_why(found: Mapping[str, Any], task: str, job_id: str) -> None:
     out = console()
     if found["awaits"] is not None:
         out.print(f"[bold]{escape_text(found['awaits'])}[/] has {'not ' if found['state'] is None else ''}arrived")
@@ -202,20 +214,26 @@ def _missing_parent_text(parent: Mapping[str, Any]) -> str:
     return f"{parent['task']} {parent['jobId']}: {parent['state'] or 'not asked for'}"
 
 
+@graph_command
 def cancel(
     task: TaskName,
     job_id: Annotated[list[str], typer.Option("-j", "--job-id", help="A job id; can be repeated.")],
     *,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Fails nodes that wait, and cancels the jobs of queued ones. Runs go on: end them with `run kill`."""
     app, name = task_path(task)
-    body = {"task": name, "jobIds": job_id, **({"reason": reason} if reason else {})}
-    found = ask_graph("POST", f"/v1/graphs/{app}/cancel", url=url, body=body)
-    if print_structured(found, output):
-        return
+    body = reason_body(reason, task=name, jobIds=job_id)
+    return Order(
+        method="POST",
+        path=f"/v1/graphs/{app}/cancel",
+        body=body,
+        show=_print_cancelled,
+        names=lambda found: map(short_name, (*found["cancelled"], *found["running"])),
+    )
+
+
+def _print_cancelled(found: Mapping[str, Any]) -> None:
     for number, what in (
         (found["failed"], "waited and failed"),
         (len(found["cancelled"]), "queued; the job is to be cancelled"),

@@ -10,7 +10,7 @@ import typer
 from streamsched.cli.commands.admin import DirectOption, administer, through_api
 from streamsched.cli.confirmation import confirm as confirm_at_terminal
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, print_structured
+from streamsched.cli.output import Format, FormatOption, moment, print_answer
 from streamsched.cli.server import UrlOption, ask
 
 if TYPE_CHECKING:
@@ -30,14 +30,14 @@ def commands() -> typer.Typer:
 def show(*, direct: DirectOption = False, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Shows PostgreSQL's clock, the time that processes go by, and what was judged last."""
     found = _read_clock(url, direct=direct)
-    if not print_structured(found, output):
-        _print(found)
+    print_answer(found, output, _print)
 
 
 def confirm(
     *,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     direct: DirectOption = False,
+    output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Says that PostgreSQL's clock is right after a jump: its time is the installation's within seconds.
@@ -54,18 +54,19 @@ def confirm(
         return to_json(await confirm_clock(at.judgements, number, by=f"{getpass.getuser()}, directly"))
 
     if found["doubt"] and not yes:
-        _print(found)
+        if not output.is_structured:
+            _print(found)
         confirm_at_terminal(
             "Is the clock of the database right?",
             declined="nothing was changed",
             refused="not confirmed; `--yes` confirms it",
-            quiet=False,
+            quiet=output.is_structured,
         )
     if through_api(url, direct=direct):
         found = ask("POST", f"{_PATH}/confirm", url=url, body={"number": number})
     else:
         found = administer(store)
-    _print(found)
+    print_answer(found, output, _print)
 
 
 def _read_clock(url: str, *, direct: bool) -> dict[str, Any]:
@@ -87,5 +88,5 @@ def _print(found: dict[str, Any]) -> None:
 
 
 def _time(value: Any) -> str:
-    """To the second, in UTC: a text of the API, or an instant."""
-    return str(value if isinstance(value, str) else value.isoformat())[:19].replace("T", " ") + "Z"
+    """In local time: a text of the API, or an instant."""
+    return moment(value if isinstance(value, str) else value.isoformat())

@@ -8,8 +8,8 @@ from typing import Any, Final
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import moment
+from streamsched.cli.resources.listing import Listing, Query, list_command
 from streamsched.cli.table import Column, ColumnKind
 
 _COLUMNS: Final = (

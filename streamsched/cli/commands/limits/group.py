@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.naming import short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.server import ReasonOption
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 
 
 def commands() -> typer.Typer:
@@ -41,6 +41,7 @@ def list_groups() -> Query:
     return Query("/v1/groups")
 
 
+@order_command
 def set_limit(
     name: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")],
     limit: Annotated[
@@ -49,13 +50,19 @@ def set_limit(
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Restore the limit of the schedules.")] = False,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Sets the number of slots of a group. Active runs continue."""
     if (limit is None) != unset:
         raise typer.BadParameter("give either LIMIT or --unset")
-    found = ask("PUT", f"/v1/groups/{quote(name, safe='')}", url=url, body={"limit": limit, "reason": reason})
-    if not print_structured(found, output):
-        shown = "that of its schedules" if found["limit"] is None else found["limit"]
-        console().print(f"limit of {name}: {shown}; {found['taken']} taken, {found['waiting']} waiting", markup=False)
+    return Order(
+        method="PUT",
+        path=api_path("groups", name),
+        body={"limit": limit, "reason": reason},
+        show=lambda found: slots_text(f"limit of {name}", found["limit"], found),
+    )
+
+
+def slots_text(what: str, number: int | None, found: Mapping[str, Any]) -> str:
+    """How many slots there are, and how many are in use."""
+    shown = "that of its schedules" if number is None else number
+    return f"{what}: {shown}; {found['taken']} taken, {found['waiting']} waiting"

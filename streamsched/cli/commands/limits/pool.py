@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
+from streamsched.cli.commands.limits.group import slots_text
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.naming import full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.server import ReasonOption
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 
 
 def commands() -> typer.Typer:
@@ -55,6 +56,7 @@ def list_pools() -> Query:
     return Query("/v1/pools")
 
 
+@order_command
 def set_pool(
     name: Annotated[str, typer.Argument(metavar="POOL", help="Name of the pool.")],
     size: Annotated[
@@ -69,19 +71,20 @@ def set_pool(
         ),
     ] = "",
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Sets the number of slots of a pool. Active runs continue."""
     if (size is None) != unset:
         raise typer.BadParameter("give either SIZE or --unset")
     body = {"size": size, "reason": reason, **({"age": age} if age else {})}
-    found = ask("PUT", f"/v1/pools/{quote(name, safe='')}", url=url, body=body)
-    if not print_structured(found, output):
-        shown = "that of its schedules" if found["size"] is None else found["size"]
-        console().print(f"size of {name}: {shown}; {found['taken']} taken, {found['waiting']} waiting", markup=False)
+    return Order(
+        method="PUT",
+        path=api_path("pools", name),
+        body=body,
+        show=lambda found: slots_text(f"size of {name}", found["size"], found),
+    )
 
 
+@order_command
 def prioritize(
     schedule: Annotated[
         str, typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name.")
@@ -93,13 +96,16 @@ def prioritize(
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Restore the priority of the definition.")] = False,
     reason: ReasonOption = "",
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Sets the priority of a schedule in its pool and reorders its waiting jobs."""
     if (priority is None) != unset:
         raise typer.BadParameter("give either PRIORITY or --unset")
     schedule = full_name(schedule)
-    body = {"priority": priority, "reason": reason}
-    found = ask("PUT", f"/v1/schedules/{quote(schedule, safe='')}/priority", url=url, body=body)
     shown = "that of its definition" if priority is None else priority
-    console().print(f"priority of {short_name(schedule)} in pool {found['pool']}: {shown}", markup=False)
+    return Order(
+        method="PUT",
+        path=api_path("schedules", schedule, "priority"),
+        body={"priority": priority, "reason": reason},
+        show=lambda found: f"priority of {short_name(schedule)} in pool {found['pool']}: {shown}",
+        names=lambda _: [short_name(schedule)],
+    )

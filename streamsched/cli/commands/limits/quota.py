@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
-from urllib.parse import quote as quoted
 
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, print_items
-from streamsched.cli.lists.paging import AfterOption, LimitOption, fetch_list, print_more
-from streamsched.cli.output import Format, FormatOption, console, print_structured, print_table
-from streamsched.cli.server import ReasonOption, UrlOption, ask
+from streamsched.cli.output import Format, FormatOption
+from streamsched.cli.resources.listing import Listing, print_items
+from streamsched.cli.resources.order import Order, Table, order_command
+from streamsched.cli.resources.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.server import ReasonOption, UrlOption
 from streamsched.cli.table import Column, ColumnKind, plain_text
+from streamsched.client.api_call import api_path
 from streamsched.domain.quotas.limited import Quota
 
 NamespaceArgument = Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace.")]
@@ -51,44 +52,50 @@ def list_quotas(
         print_more(more)
 
 
-def show(namespace: NamespaceArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def show(namespace: NamespaceArgument) -> Order:
     """Shows the quotas of a namespace and what is in use."""
-    found = ask("GET", _path(namespace), url=url)
-    if print_structured(found, output):
-        return
     empty = f"namespace {plain_text(namespace)} has no quota"
-    print_table(map(_row, found["quotas"]), _COLUMNS, wide=output.is_wide, empty=empty)
+    return Order(
+        path=_path(namespace),
+        show=Table(_COLUMNS, empty, lambda found: map(_row, found["quotas"])),
+        names=lambda found: [each["quota"] for each in found["quotas"]],
+    )
 
 
+@order_command
 def set_(
     namespace: NamespaceArgument,
     quota: QuotaArgument,
     limit: Annotated[int, typer.Argument(min=0, metavar="LIMIT", help="The most that the namespace may use.")],
     *,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Sets a quota of a namespace. What exists stays, also when it is more than the limit."""
-    found = ask("PUT", _path(namespace, quota), url=url, body={"limit": limit, "reason": reason})
-    if print_structured(found, output):
-        return
-    used = "" if found["used"] is None else f", {_number(found['used'])} in use"
-    console().print(f"quota {quota} of namespace {plain_text(namespace)}: {found['limit']}{used}", markup=False)
+
+    def show(found: Mapping[str, Any]) -> str:
+        used = "" if found["used"] is None else f", {_number(found['used'])} in use"
+        return f"quota {quota} of namespace {plain_text(namespace)}: {found['limit']}{used}"
+
+    body = {"limit": limit, "reason": reason}
+    return Order(method="PUT", path=_path(namespace, quota), body=body, show=show, names=lambda _: [quota])
 
 
+@order_command
 def unset(
     namespace: NamespaceArgument,
     quota: QuotaArgument,
     *,
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Removes a quota of a namespace."""
-    found = ask("DELETE", _path(namespace, quota), url=url, params={"reason": reason})
-    if not print_structured(found, output):
-        console().print(f"quota {quota} of namespace {plain_text(namespace)} was removed", markup=False)
+    return Order(
+        method="DELETE",
+        path=_path(namespace, quota),
+        params={"reason": reason},
+        show=lambda _: f"quota {quota} of namespace {plain_text(namespace)} was removed",
+        names=lambda _: [quota],
+    )
 
 
 def _row(use: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,6 +110,5 @@ def _number(value: float) -> str:
     return f"{value:.0f}" if value == int(value) else f"{value:.1f}"
 
 
-def _path(namespace: str, quota: Quota | None = None) -> str:
-    path = f"/v1/namespaces/{quoted(namespace, safe='')}/quotas"
-    return path if quota is None else f"{path}/{quota}"
+def _path(namespace: str, *quota: Quota) -> str:
+    return api_path("namespaces", namespace, "quotas", *quota)

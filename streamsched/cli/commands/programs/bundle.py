@@ -9,8 +9,8 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import console
+from streamsched.cli.resources.listing import Listing, Query, list_command
 from streamsched.cli.server import ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.naming import short_name
-from streamsched.cli.output import Format, FormatOption, console, moment, print_structured
+from streamsched.cli.output import Format, FormatOption, console, moment, print_answer
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
+from streamsched.client.api_call import api_path
 from streamsched.domain.errors import InvalidError
 
 NameArgument = Annotated[str, typer.Argument(metavar="PROFILE", help="Name of the profile.")]
@@ -52,17 +53,13 @@ def list_profiles(*, namespace: NamespaceOption = "default") -> Query:
     return Query(_path(namespace))
 
 
-def show(
-    name: NameArgument,
-    *,
-    namespace: NamespaceOption = "default",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+@order_command
+def show(name: NameArgument, *, namespace: NamespaceOption = "default") -> Order:
     """Shows a profile and the programs that get it. Secrets are shown as references."""
-    _print(ask("GET", _path(namespace, name), url=url), output)
+    return Order(path=_path(namespace, name), show=_print)
 
 
+@order_command
 def set_(
     name: NameArgument,
     settings: Annotated[
@@ -85,9 +82,7 @@ def set_(
     ] = None,
     namespace: NamespaceOption = "default",
     reason: ReasonOption = "",
-    output: FormatOption = Format.TABLE,
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Stores a profile, or replaces it as a whole. Runs that start afterwards have its settings.
 
     A program's own settings override those of its profile.
@@ -105,7 +100,7 @@ def set_(
         body = read_data(file)
         if not isinstance(body, dict):
             raise InvalidError("--file", "must have an object")
-    _print(ask("PUT", _path(namespace, name), url=url, body={**body, "reason": reason}), output)
+    return Order(method="PUT", path=_path(namespace, name), body={**body, "reason": reason}, show=_print)
 
 
 def delete(
@@ -136,22 +131,18 @@ def delete(
         )
     params = {"force": bool(found["users"]), "reason": reason}
     deleted = ask("DELETE", _path(namespace, name), url=url, params=params)
-    if not print_structured(deleted, output):
-        console().print(f"profile {plain_text(name)} was deleted", markup=False)
+    print_answer(deleted, output, lambda _: f"profile {plain_text(name)} was deleted")
 
 
-def _path(namespace: str, name: str | None = None) -> str:
-    path = f"/v1/namespaces/{quote(namespace, safe='')}/spark-profiles"
-    return path if name is None else f"{path}/{quote(name, safe='')}"
+def _path(namespace: str, *name: str) -> str:
+    return api_path("namespaces", namespace, "spark-profiles", *name)
 
 
 def _given_values(**values: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _print(found: dict[str, Any], output: Format) -> None:
-    if print_structured(found, output):
-        return
+def _print(found: dict[str, Any]) -> None:
     out = console()
     lines = [f"master {plain_text(found['master'])}"] if found.get("master") else []
     for part in ("driver", "executors"):

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import typer
 
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.naming import full_app, full_name, short_name, without_default
 from streamsched.cli.output import Format, FormatOption, print_record, print_structured, print_table
+from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 

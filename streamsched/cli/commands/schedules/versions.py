@@ -6,10 +6,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from streamsched.cli.confirmation import DryRunOption, YesOption, confirmed_change
-from streamsched.cli.lists.listing import Listing, print_items
+from streamsched.cli.confirmation import DryRunOption, YesOption, print_change
 from streamsched.cli.naming import full_name, short_name
-from streamsched.cli.output import Format, FormatOption, console, print_structured
+from streamsched.cli.output import Format, FormatOption
+from streamsched.cli.resources.listing import Listing, print_items
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -80,22 +80,20 @@ def rollback(
     """
     version = _find_version(schedule, _versions(schedule, url), to)
     path, body = f"/v1/schedules/{full_name(schedule)}", version["definition"]
-    changed = confirmed_change(
-        lambda: ask("PUT", path, url=url, params={"dry_run": True, "keep": keep}, body=body),
-        lambda plan: ask("PUT", path, url=url, params={"plan": plan, "keep": keep}, body=body),
+    print_change(
+        "PUT",
+        path,
+        lambda changed: (
+            f"{short_name(changed['id'])} has the definition of generation {version['generation']}; it is now "
+            f"generation {changed['generation']}"
+        ),
+        params={"keep": keep},
+        body=body,
         yes=yes,
         dry_run=dry_run,
         output=output,
+        url=url,
         always_shown=True,
-    )
-    if changed is None:
-        return
-    if print_structured(changed, output):
-        return
-    console().print(
-        f"{short_name(changed['id'])} has the definition of generation {version['generation']}; it is now generation"
-        f" {changed['generation']}",
-        markup=False,
     )
 
 

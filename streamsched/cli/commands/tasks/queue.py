@@ -6,16 +6,17 @@ import json
 import time
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
-from urllib.parse import quote
 
 import typer
 
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
-from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
+from streamsched.cli.output import Format, FormatOption, print_answer, print_record, print_structured
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command, reason_body
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.tasks.layout import MOST_PARTITIONS, LayoutStep
 
@@ -64,9 +65,10 @@ def list_queues() -> Query:
     return Query("/v1/queues")
 
 
-def show(queue: QueueName, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def show(queue: QueueName) -> Order:
     """Shows a queue with its policy."""
-    _print(ask("GET", _path(queue), url=url), output)
+    return Order(path=api_path("queues", queue), show=_print)
 
 
 def set_queue(
@@ -122,21 +124,19 @@ def set_queue(
         grace=grace or None, dedupe=dedupe or None, maxInFlight=max_in_flight, rate=rate, burst=burst, reason=reason
     )
     body |= _given_values(ends=ends or None)
-    _print(ask("PUT", _path(queue), url=url, body=body), output)
+    print_answer(ask("PUT", api_path("queues", queue), url=url, body=body), output, _print)
 
 
-def pause(
-    queue: QueueName, *, reason: ReasonOption = "", output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
+@order_command
+def pause(queue: QueueName, *, reason: ReasonOption = "") -> Order:
     """Pauses a queue: tasks are registered and none is started."""
-    _command(queue, "pause", reason, output, url)
+    return _pausing(queue, "pause", reason)
 
 
-def resume(
-    queue: QueueName, *, reason: ReasonOption = "", output: FormatOption = Format.TABLE, url: UrlOption = ""
-) -> None:
+@order_command
+def resume(queue: QueueName, *, reason: ReasonOption = "") -> Order:
     """Resumes a queue."""
-    _command(queue, "resume", reason, output, url)
+    return _pausing(queue, "resume", reason)
 
 
 def target_text(target: Mapping[str, Any]) -> str:
@@ -144,24 +144,18 @@ def target_text(target: Mapping[str, Any]) -> str:
     return " ".join(str(target[name]) for name in ("type", "url", "event") if name in target)
 
 
-def _command(queue: str, order: str, reason: str, output: Format, url: str) -> None:
-    found = ask("POST", f"{_path(queue)}/{order}", url=url, body={"reason": reason} if reason else {})
-    if not print_structured(found, output):
+def _pausing(queue: str, order: str, reason: str) -> Order:
+    def show(found: Mapping[str, Any]) -> str:
         state = "paused" if found["paused"] else "not paused"
-        console().print(
-            f"queue {queue} is {state}: {found['tasks']} tasks, {found['inFlight']} in flight", markup=False
-        )
+        return f"queue {queue} is {state}: {found['tasks']} tasks, {found['inFlight']} in flight"
+
+    return Order(method="POST", path=api_path("queues", queue, order), body=reason_body(reason), show=show)
 
 
-def _path(queue: str) -> str:
-    return f"/v1/queues/{quote(queue, safe='')}"
-
-
-def _print(found: Mapping[str, Any], output: Format) -> None:
-    if not print_structured(found, output):
-        shown = {**found, "target": target_text(found["target"])}
-        shown["retry"] = ", ".join(f"{name} {value}" for name, value in found["retry"].items() if name != "type")
-        print_record(shown)
+def _print(found: Mapping[str, Any]) -> None:
+    shown = {**found, "target": target_text(found["target"])}
+    shown["retry"] = ", ".join(f"{name} {value}" for name, value in found["retry"].items() if name != "type")
+    print_record(shown)
 
 
 def _policy(found: Mapping[str, Any]) -> dict[str, Any]:

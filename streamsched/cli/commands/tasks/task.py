@@ -11,18 +11,21 @@ import typer
 
 from streamsched.cli.commands.tasks.queue import QueueName
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import (
     Format,
     FormatOption,
     colour_state,
     console,
+    local_times,
     moment,
     print_record,
     print_structured,
 )
+from streamsched.cli.resources.listing import Listing, Query, list_command
+from streamsched.cli.resources.order import Order, order_command, reason_body
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
+from streamsched.client.api_call import api_path
 
 Task = Annotated[str, typer.Argument(metavar="TASK", help="Id of the task, printed by `task add` and `task list`.")]
 
@@ -127,22 +130,19 @@ def list_tasks(
     return Query(f"/v1/queues/{quote(queue, safe='')}/tasks", {"lane": lane, "ended": "true" if ended else ""})
 
 
-def show(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def show(task: Task) -> Order:
     """Shows a task with its latest attempts."""
-    found = ask("GET", _path(task), url=url)
-    if print_structured(found, output):
-        return
-    _print(found)
-    for each in found["attempts"]:
-        line = f"  attempt {each['attempt']} {each['result']} {moment(each['endedAt'])}: {each['reason']}"
-        console().print(line.removesuffix(": "), markup=False)
+    return Order(path=api_path("tasks", task), show=_print)
 
 
-def why(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
+@order_command
+def why(task: Task) -> Order:
     """Explains why a task waits, and until when."""
-    found = ask("GET", f"{_path(task)}/why", url=url)
-    if print_structured(found, output):
-        return
+    return Order(path=api_path("tasks", task, "why"), show=_print_why)
+
+
+def _print_why(found: Mapping[str, Any]) -> None:
     console().print(f"[bold]{found['id']}[/] is {colour_state(found['state'])}")
     print_reasons(found["reasons"])
     if found["endedAt"]:
@@ -150,49 +150,50 @@ def why(task: Task, *, output: FormatOption = Format.TABLE, url: UrlOption = "")
         console().print(f"  ended {moment(found['endedAt'])}{reason}", markup=False)
 
 
-def cancel(task: Task, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def cancel(task: Task, *, reason: ReasonOption = "") -> Order:
     """Ends a task that was not started."""
-    _command(task, "cancel", {}, reason, url)
+    return _order(task, "cancel", reason)
 
 
-def drop(task: Task, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def drop(task: Task, *, reason: ReasonOption = "") -> Order:
     """Ends a task in any state, such as one that holds up its lane."""
-    _command(task, "drop", {}, reason, url)
+    return _order(task, "drop", reason)
 
 
-def run(task: Task, *, reason: ReasonOption = "", url: UrlOption = "") -> None:
+@order_command
+def run(task: Task, *, reason: ReasonOption = "") -> Order:
     """Makes a task due now; it still waits for those before it in its lane."""
-    _command(task, "run", {}, reason, url)
+    return _order(task, "run", reason)
 
 
+@order_command
 def move(
     task: Task,
     *,
     due: Annotated[str, typer.Option(help="New due time, such as 2026-03-01T06:00:00Z.")] = "",
     after: Annotated[str, typer.Option("--after", help="New due time, this long from now, such as 10m.")] = "",
     reason: ReasonOption = "",
-    url: UrlOption = "",
-) -> None:
+) -> Order:
     """Gives a task another due time."""
     if bool(due) == bool(after):
         raise typer.BadParameter("give either --due or --after")
-    _command(task, "move", {"due": due} if due else {"after": after}, reason, url)
+    return _order(task, "move", reason, **({"due": due} if due else {"after": after}))
 
 
 def print_reasons(reasons: list[dict[str, Any]]) -> None:
     """Prints reasons for waiting."""
     for each in reasons:
-        console().print(f"  {each['text']}", markup=False)
+        console().print(f"  {local_times(each['text'])}", markup=False)
 
 
-def _command(task: str, order: str, body: Mapping[str, Any], reason: str, url: str) -> None:
-    found = ask("POST", f"{_path(task)}/{order}", url=url, body={**body, **({"reason": reason} if reason else {})})
-    until = f", next {moment(found['nextAt'])}" if found["nextAt"] else ""
-    console().print(f"{found['id']} is {colour_state(found['state'])}{until}")
+def _order(task: str, order: str, reason: str, **body: str) -> Order:
+    def show(found: Mapping[str, Any]) -> None:
+        until = f", next {moment(found['nextAt'])}" if found["nextAt"] else ""
+        console().print(f"{found['id']} is {colour_state(found['state'])}{until}")
 
-
-def _path(task: str) -> str:
-    return f"/v1/tasks/{quote(task, safe='')}"
+    return Order(method="POST", path=api_path("tasks", task, order), body=reason_body(reason, **body), show=show)
 
 
 def _print(found: Mapping[str, Any]) -> None:
@@ -201,3 +202,6 @@ def _print(found: Mapping[str, Any]) -> None:
         if found[name] is not None:
             shown[name] = json.dumps(found[name])
     print_record(shown)
+    for each in found["attempts"]:
+        line = f"  attempt {each['attempt']} {each['result']} {moment(each['endedAt'])}: {each['reason']}"
+        console().print(line.removesuffix(": "), markup=False)

@@ -11,8 +11,8 @@ import typer
 
 from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
-from streamsched.cli.lists.listing import Listing, Query, list_command
 from streamsched.cli.output import Format, FormatOption, console, moment, print_record, print_structured
+from streamsched.cli.resources.listing import Listing, Query, list_command
 from streamsched.cli.server import UrlOption, ask, request
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError, UnavailableError
@@ -87,7 +87,7 @@ def schedule(
         body["overwrite"] = True
     app = _app(app_id, namespace, url)
     found = ask("POST", _path(namespace, app, "jobs", name), url=url, body=body)
-    if print_structured(found, output):
+    if print_structured(found, output, names=lambda _: [name]):
         return
     console().print(f"{name} of {app}: first delivery {moment(found['nextFire'])}", markup=False)
 
@@ -102,7 +102,7 @@ def get(
 ) -> None:
     """Shows a job with its next and last deliveries."""
     found = ask("GET", _path(namespace, _app(app_id, namespace, url), "jobs", name), url=url)
-    if print_structured(found, output):
+    if print_structured(found, output, names=lambda _: [name]):
         return
     shown = {key: value for key, value in found.items() if key not in ("task", "history", "data", "failurePolicy")}
     for key in ("nextFire", "lastFire"):

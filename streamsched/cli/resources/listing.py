@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from streamsched.cli.lists.paging import PAGE, AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.output import Format, FormatOption, print_names, print_structured, print_table
+from streamsched.cli.resources.paging import PAGE, AfterOption, LimitOption, fetch_list, print_more
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import app_names
 from streamsched.cli.shell.signature import wrap_command
@@ -115,7 +115,8 @@ def list_command(listing: Listing) -> Callable[[Callable[..., Query]], Callable[
                 )
             else:
                 items, more = ask("GET", found.path, url=url, params=found.filters)[listing.member], ""
-            print_items(listing, items, output, filtered=any(found.filters.values()))
+            filtered = any(value for name, value in found.filters.items() if name != "limit")
+            print_items(listing, items, output, filtered=filtered)
             if not output.is_structured:
                 print_more(more)
 

@@ -1,0 +1,1 @@
+"""Commands of resources: lists of them, and requests about one."""
