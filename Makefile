@@ -26,7 +26,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo cluster test test-long test-nightly check bench properties trial simulate mutation coverage matrix fuzz fuzz-events newest-spark clean
+.PHONY: help demo cluster test test-long test-nightly check bench properties trial soak simulate mutation coverage matrix fuzz fuzz-events newest-spark clean
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-12s %s\n", $$1, $$2}'
@@ -60,6 +60,9 @@ properties: $(VENV)/.dev ## EXAMPLES=n: every law and model with so many example
 
 trial: $(VENV)/.dev ## KIND= BROKER= SEED= N=: faults under load; alone: the kinds
 	@$(BIN)/python -m tests.trial $(KIND) $(if $(BROKER),--broker $(BROKER)) $(if $(SEED),--seed $(SEED)) $(if $(N),-n $(N)) $(ARGS)
+
+soak: $(VENV)/.dev ## MINUTES= BROKER=: an installation under load, and what grows
+	@$(BIN)/python -m tests.trial soak --minutes $(or $(MINUTES),60) $(if $(BROKER),--broker $(BROKER)) $(ARGS)
 
 simulate: $(VENV)/.dev ## SEEDS=n or SEED=s: the same code on a simulated log and clock
 	@$(BIN)/python -m tests.simulation.run --seeds $(or $(SEEDS),100) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only $(ONLY)) $(ARGS)

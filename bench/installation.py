@@ -97,7 +97,7 @@ class Installation:
 
 
 @asynccontextmanager
-async def fresh_installation(server_url: str) -> AsyncIterator[Installation]:
+async def fresh_installation(server_url: str, shards: int = SHARDS) -> AsyncIterator[Installation]:
     """A temporary installation in a new database of the server."""
     name = f"bench_{uuid4().hex[:10]}"
     admin = await asyncpg.connect(server_url)
@@ -105,7 +105,7 @@ async def fresh_installation(server_url: str) -> AsyncIterator[Installation]:
     url = server_url.replace("/postgres?", f"/{name}?")
     await asyncio.to_thread(migrate, url)
     pool, broker = await open_pool(url), await open_broker(url)
-    await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+    await broker.create_topics(topic_specs(shards, timedelta(days=1)))
     try:
         yield Installation(url, pool, broker)
     finally:

@@ -148,6 +148,7 @@ _TAKEN: Final = ("one", "three", "cut", "apart")
 _SPARKS: Final = ("fake", "standalone", "connect", "yarn")
 KINDS: Final = (
     Kind("installation", 20, "trials", "every part killed and paused", "tests.faults.installation", brokers=_BOTH),
+    Kind("soak", 60, "minutes", "whether anything grows", "tests.faults.soak", brokers=_BOTH),
     Kind("tasks", 20, "trials", "owners of tasks killed and paused", "tests.faults.tasks.trial", brokers=_BOTH),
     Kind("resharding", 5, "trials", "the same while lanes are moved", "tests.faults.tasks.resharding"),
     Kind("downtime", 200_000, "tasks", "a week without owners of tasks", "tests.faults.tasks.downtime"),

@@ -29,6 +29,8 @@ async def measure_installation(metrics: Metrics, gauges: Gauges, broker: Broker,
     metrics.replace("timers_late_seconds", [({}, measures.late)])
     metrics.replace("expectations_missing", [({"namespace": name}, n) for name, n in measures.missing.items()])
     metrics.replace("expectations_late_seconds", [({}, measures.unjudged)])
+    metrics.replace("snapshot_held_seconds", [({}, measures.snapshot)])
+    metrics.replace("machine_clock_ahead_seconds", [({"host": host}, s) for host, s in measures.machines.items()])
     verdicts = measures.verdicts.items()
     metrics.replace("verdicts", [({"verdict": verdict, "late": late}, n) for (verdict, late), n in verdicts])
     metrics.replace("jobs_held", [({"by": by}, amount) for by, amount in measures.held.items()])

@@ -102,8 +102,13 @@ class RunFileStore:
         with os.scandir(self._data_dir / folder) as entries:
             for entry in entries:
                 run = run_of(entry.name)
-                if run is not None and entry.is_file(follow_symlinks=False):
-                    yield run, entry.name, entry.stat(follow_symlinks=False)
+                if run is None or not entry.is_file(follow_symlinks=False):
+                    continue
+                try:
+                    found = entry.stat(follow_symlinks=False)
+                except FileNotFoundError:  # its runner, or another launcher of this host, has just removed it
+                    continue
+                yield run, entry.name, found
 
 
 def select_oldest(size: int, logs: Iterable[RunLog]) -> Sequence[str]:

@@ -243,6 +243,20 @@ _PROCESSES: Final = (
         "Has PostgreSQL's clock jumped?",
     ),
     Metric(
+        "machine_clock_ahead_seconds",
+        _G,
+        ("host",),
+        "Seconds by which the clock of a machine is ahead of the time that its processes go by",
+        "Has a machine another time than PostgreSQL?",
+    ),
+    Metric(
+        "snapshot_held_seconds",
+        _G,
+        (),
+        "Seconds for which the oldest transaction of the database has kept dead rows from being removed",
+        "Does somebody's transaction make every table slower?",
+    ),
+    Metric(
         "expectations_missing",
         _G,
         ("namespace",),

@@ -46,6 +46,8 @@ FIRE: Final = {
     },
     "StreamschedTimersLate": {"streamsched_timers_late_seconds": "31x20"},
     "StreamschedClockJumped": {"streamsched_clock_ahead_seconds": "-86400x20"},
+    "StreamschedMachineClockOff": {'streamsched_machine_clock_ahead_seconds{host="a"}': "-2x20"},
+    "StreamschedSnapshotHeld": {"streamsched_snapshot_held_seconds": "601x20"},
     "StreamschedExpectationsNotJudged": {"streamsched_expectations_late_seconds": "301x20"},
     "StreamschedDataMissing": {'streamsched_expectations_missing{namespace="sales"}': "1x20"},
     "StreamschedOutboxStuck": {"streamsched_outbox_records": "101x20"},

@@ -15,12 +15,12 @@ import asyncio
 import random
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import asyncpg
 import httpx
@@ -28,6 +28,7 @@ import httpx
 from streamsched.domain.names import AppRef
 from streamsched.log.drivers import open_broker
 from streamsched.log.topics import topic_specs
+from streamsched.ports.broker import Broker, TopicSpec
 from streamsched.process.cancellation import cancel
 from streamsched.store.connections import open_pool
 from tests.faults.fault import Fault, How, RandomFaults, known, strike
@@ -46,11 +47,10 @@ from tests.faults.processes.emitters import Emitters
 from tests.faults.processes.installation import Processes
 from tests.faults.sites.counting_server import CountingServer
 from tests.faults.sites.installation_site import SHARDS, site
+from tests.simulation.log import Bug
 from tests.support.judgement import Judgement
 from tests.trial import Asked, Counts, Site, Trial
 
-#: Events a second.
-RATE: Final = 250
 _BATCH: Final = 20
 #: In the dead letters of events that would have opened too many correlation keys.
 REFUSED: Final = "correlation keys may be open"
@@ -76,6 +76,7 @@ class Shared:
     asked: Asked
     processes: Processes
     log: Log
+    broker: Broker
     pool: asyncpg.Pool
     client: httpx.AsyncClient
     faults: RandomFaults
@@ -97,24 +98,39 @@ class Shared:
 @asynccontextmanager
 async def open_site(asked: Asked) -> AsyncIterator[Site]:
     own = asked.own
+    some = tuple(each for each in known(kafka=asked.broker == "kafka") if str(each) in own.fault or not own.fault)
+    specs = topic_specs(SHARDS, timedelta(days=7))
+    async with open_shared(asked, specs, nodes=own.nodes, bug=_NAMED_BUGS.get(own.bug), faults=some) as shared:
+        yield Site(partial(InstallationTrial, shared), asked.n, shared.close, until_found=own.bug is not None)
+
+
+@asynccontextmanager
+async def open_shared(
+    asked: Asked,
+    specs: Sequence[TopicSpec],
+    *,
+    nodes: int = 1,
+    bug: Bug | None = None,
+    faults: tuple[Fault, ...] = (),
+    **processes: Any,
+) -> AsyncIterator[Shared]:
+    """What trials of an installation share; its processes run. `specs`: the topics; `processes`: see `Processes`."""
     async with AsyncExitStack() as stack:
-        there = stack.enter_context(site(asked.folder, asked.broker, nodes=own.nodes))
+        there = stack.enter_context(site(asked.folder, asked.broker, nodes=nodes))
         broker = await open_broker(there.log)
         stack.push_async_callback(broker.close)
         pool = await stack.enter_async_context(await open_pool(there.database))
-        await broker.create_topics(topic_specs(SHARDS, timedelta(days=7)))
+        await broker.create_topics(specs)
         pace = random.Random(asked.seed)
         called = CountingServer(lambda: pace.uniform(0.05, 1.5))
         url = stack.enter_context(called.on_thread())
         client = await stack.enter_async_context(httpx.AsyncClient(base_url=there.api))
         emitters = Emitters(there.api, there.log, there.folder)
-        processes = Processes(there, emitters, _NAMED_BUGS.get(own.bug), partial(requests_in_hands, pool))
-        stack.push_async_callback(processes.stop)
-        await processes.start()
-        some = tuple(each for each in known(kafka=there.cluster is not None) if str(each) in own.fault or not own.fault)
-        faults = RandomFaults(random.Random(asked.seed), some)
-        shared = Shared(asked, processes, Log(broker), pool, client, faults, called, url)
-        yield Site(partial(InstallationTrial, shared), asked.n, shared.close, until_found=own.bug is not None)
+        all_processes = Processes(there, emitters, bug, partial(requests_in_hands, pool), **processes)
+        stack.push_async_callback(all_processes.stop)
+        await all_processes.start()
+        dealt = RandomFaults(random.Random(asked.seed), faults)
+        yield Shared(asked, all_processes, Log(broker), broker, pool, client, dealt, called, url)
 
 
 async def requests_in_hands(pool: asyncpg.Pool, pid: int) -> int:
@@ -130,7 +146,13 @@ async def requests_in_hands(pool: asyncpg.Pool, pid: int) -> int:
 
 
 class InstallationTrial(Trial):
-    """An app of some hundred schedules, some thousand events, changes and requests meanwhile, and a fault or two."""
+    """An app of some hundred schedules, some thousand events, changes and requests meanwhile, and a fault or two.
+
+    Attributes:
+        rate: events a second.
+    """
+
+    rate: float = 250
 
     def __init__(self, shared: Shared, number: int) -> None:
         self._shared = shared
@@ -192,7 +214,7 @@ class InstallationTrial(Trial):
             self._processes.emitters.say(events, traffic.rng)
             batches += 1
             late = 0.0 if len(traffic.emitted) < least else 0.5  # only so that something comes until all are back
-            await asyncio.sleep(max(late, began + batches * _BATCH / RATE - time.monotonic()))
+            await asyncio.sleep(max(late, began + batches * _BATCH / self.rate - time.monotonic()))
 
     @property
     def _in_flight(self) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
 
 from tests.faults.sites.far_side import possible
+from tests.faults.soak import GROWS
 from tests.support.services import need, need_java, need_kafka_jars, need_program
 from tests.trial import Outcome, requested, run
 
@@ -30,6 +32,17 @@ async def test_killing_a_worker_and_then_postgres_loses_doubles_and_spoils_nothi
     outcome = await play("installation", "-n2", *SMALL, "--fault", "worker late", "postgres quick")
 
     assert outcome.well, outcome.words
+
+
+@pytest.mark.nightly
+@pytest.mark.timeout(500)
+async def test_an_installation_that_keeps_everything_for_a_minute_loses_doubles_and_spoils_nothing(play: Play) -> None:
+    """What grows shows in a longer soak only."""
+    outcome = await play("soak", "--minutes=2", "--every=2")
+
+    assert outcome.rounds > 1
+    deviations = outcome.total.counts - Counter({GROWS: outcome.total[GROWS]})
+    assert not deviations, outcome.words
 
 
 @pytest.mark.nightly

@@ -102,6 +102,7 @@ SHORT: Final = (
     "faults/test_task_judge.py",
     "faults/test_dapr_judge.py",
     "faults/test_graph_judge.py",
+    "faults/test_growth_judge.py",
     "faults/test_driver_judge.py",
     "faults/test_file_set_judge.py",
     "integration/dev/test_commands.py",

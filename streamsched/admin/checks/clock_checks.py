@@ -9,7 +9,7 @@ from streamsched.admin.checks.check_result import CheckLevel, CheckResult
 from streamsched.domain.time.zone import tzdata_version, zone_names
 from streamsched.store.server.clock_judgements import ClockState
 from streamsched.store.server.probe import ZoneUse
-from streamsched.store.server.processes import ProcessRow
+from streamsched.store.server.processes import ProcessRow, machines_ahead
 
 #: Seconds by which a machine's clock may differ, and a difference that is a failure.
 SKEW_OK: Final = 1.0
@@ -57,10 +57,7 @@ def _judge_clock(clock: ClockState) -> CheckResult:
 
 def _machines(processes: Sequence[ProcessRow]) -> Iterator[CheckResult]:
     """At most a warning for each machine: no time is taken from its clock."""
-    ahead: dict[str, float] = {}
-    for each in processes:
-        ahead[each.host] = max(each.own_ahead_s, ahead.get(each.host, each.own_ahead_s), key=abs)
-    for host, seconds in list(ahead.items())[:_NAMED]:
+    for host, seconds in list(machines_ahead(processes).items())[:_NAMED]:
         if abs(seconds) > SKEW_OK:
             found = f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'} PostgreSQL's"
             advice = "synchronise it with NTP: its logs name other times, and it cannot help to judge a jump"

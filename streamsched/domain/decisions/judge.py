@@ -163,9 +163,9 @@ def _decide(
     if decision_input.program is None or due_job.schedule is None:
         return End(due_job.job, JobFact.SUPERSEDED, "its program was removed")
     if not due_job.enabled and due_job.command is not JobCommand.CANCEL:
-        return Wait(
-            due_job.job, (), None, "its schedule is paused", changed=due_job.held_by != (), skip_on_run_end=True
-        )
+        why = "its schedule is paused"
+        paused = Wait(due_job.job, (), None, why, changed=due_job.held_by != (), skip_on_run_end=True)
+        return in_lanes(due_job, paused)  # whoever is decided while the pause ends comes behind it
     match due_job.command:
         case JobCommand.FORCE:
             forced = _admit(due_job, decision_input.program, due_job.schedule, f"forced: {due_job.command_reason}")

@@ -12,6 +12,8 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.store.catalog.quota_counts import uses
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.positions import read_positions
+from streamsched.store.server.probe import SNAPSHOT
+from streamsched.store.server.processes import Processes, machines_ahead
 from streamsched.store.server.reports import positions_of
 from streamsched.store.sql import Select, queries
 from streamsched.store.tasks.queues import COUNTED
@@ -82,6 +84,8 @@ class Measures:
         quotas: those of namespaces that are used most.
         missing: expectations whose subject is missing, by namespace.
         unjudged: seconds since the oldest due time of an expectation that is not judged yet.
+        snapshot: seconds for which the oldest transaction has kept dead rows from being removed.
+        machines: by host, how many seconds its clock is ahead of the time its processes go by.
     """
 
     jobs: Mapping[str, int]
@@ -103,6 +107,8 @@ class Measures:
     webhooks: Sequence[WebhookMeasures]
     missing: Mapping[str, int]
     unjudged: float
+    snapshot: float
+    machines: Mapping[str, float]
 
 
 class _Amount(NamedTuple):
@@ -200,6 +206,7 @@ class Gauges:
         Raises:
             UnavailableError: PostgreSQL does not answer.
         """
+        processes = await Processes(self._pool).list_live()
         with translate_errors():
             async with self._pool.acquire() as connection:
                 overdue = await _OVERDUE.fetch_one(connection, now)
@@ -208,6 +215,7 @@ class Gauges:
                 verdicts = await _VERDICTS.fetch(connection)
                 runs_ended = await _RUNS_ENDED.fetch(connection, now - LATELY, _PROGRAMS)
                 reports = await _SHARD_POSITIONS.fetch(connection)
+                snapshot = await SNAPSHOT.fetchrow(connection)
                 quotas = await uses(connection, None, now=now)
                 return Measures(
                     jobs=dict(await _JOBS.fetch(connection)),
@@ -229,6 +237,8 @@ class Gauges:
                     webhooks=await _WEBHOOKS.fetch(connection, now),
                     missing=dict(await _MISSING.fetch(connection, _NAMESPACES)),
                     unjudged=_seconds_since(overdue.first_expected, now),
+                    snapshot=0.0 if snapshot is None else snapshot.age,
+                    machines=machines_ahead(processes),
                 )
 
 

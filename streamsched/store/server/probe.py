@@ -151,7 +151,7 @@ _SERVER: Final = Select(_SQL["server"], _Server)
 _BACKLOG: Final = Select(_SQL["backlog"], _Backlog)
 _PENDING_GRANTS: Final = Select(_SQL["pending_grants"], _PendingGrant)
 _EXECUTING: Final = Select(_SQL["executing"], _Executing)
-_SNAPSHOT: Final = Select(_SQL["snapshot"], HeldSnapshot)
+SNAPSHOT: Final = Select(_SQL["snapshot"], HeldSnapshot)
 _UNREAD: Final = Select(_SQL["unread"], _Unread)
 _ZONES: Final = Select(_SQL["zones"], ZoneUse)
 _NUMBERS: Final = Select(_SQL["numbers"], _JobNumber)
@@ -174,7 +174,7 @@ class DatabaseProbe:
         with translate_errors():
             async with self._pool.acquire() as connection:
                 row = await _SERVER.fetch_one(connection)
-                snapshot = await _SNAPSHOT.fetchrow(connection)
+                snapshot = await SNAPSHOT.fetchrow(connection)
                 found = DatabaseFacts(row.server, revision, row.now, row.forbidden, snapshot=snapshot)
                 if revision is None:
                     return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from streamsched.store.connections import Pool, translate_errors
@@ -48,3 +48,11 @@ class Processes:
         """Those that have said something lately, by id."""
         with translate_errors():
             return await _LIVE.fetch(self._pool)
+
+
+def machines_ahead(processes: Sequence[ProcessRow]) -> Mapping[str, float]:
+    """By host, how many seconds its clock is ahead: the largest difference that a process of it says."""
+    ahead: dict[str, float] = {}
+    for each in processes:
+        ahead[each.host] = max(each.own_ahead_s, ahead.get(each.host, each.own_ahead_s), key=abs)
+    return ahead

@@ -7,7 +7,7 @@ import random
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -44,6 +44,8 @@ class Processes:
         vain: how often in a row it did soon after its start, by place.
         in_hands: how many requests the process of a launcher may have left unanswered, by its id.
         in_flight: how many launchers had left so when they were killed or ended.
+        role_module: what runs a role, as `role_process` does.
+        settings: of the processes, in place of those that the site has, or beside them.
     """
 
     site: InstallationSite
@@ -51,6 +53,8 @@ class Processes:
     bug: Bug | None = None
     in_hands: Callable[[int], Awaitable[int]] | None = None
     in_flight: int = 0
+    role_module: str = "tests.faults.processes.role_process"
+    settings: Mapping[str, object] = field(default_factory=dict)
     placed: PlacedProcesses = field(init=False)
     away: set[str] = field(default_factory=set)
     named: bool = False
@@ -59,7 +63,7 @@ class Processes:
     since: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.placed = PlacedProcesses(self.site.folder, self.site.environ())
+        self.placed = PlacedProcesses(self.site.folder, self.site.environ(**self.settings))
 
     async def start(self) -> None:
         self.site.data.mkdir(exist_ok=True)
@@ -71,7 +75,7 @@ class Processes:
 
     def start_role(self, place: str) -> None:
         name = place if self.named else f"{place}-{uuid4().hex[:6]}"
-        command = module("tests.faults.processes.role_process", PLACES[place], name, str(self._socket))
+        command = module(self.role_module, PLACES[place], name, str(self._socket))
         self._start(place, (*command, self.bug.value) if self.bug else command)
         self.away.discard(place)
 

@@ -52,13 +52,13 @@ def _replace_runners(socket: Path) -> None:
     def made(data_dir: Path, environ: Mapping[str, str], **options: object) -> WarmRunners:
         return WarmRunners(data_dir, socket)
 
-    _replace(launcher, "LocalRunners", made)
+    replace(launcher, "LocalRunners", made)
 
 
 def _hasten_history() -> None:
     """What has ended leaves within the trial that saw it end, not after an hour."""
-    _replace(launcher, "Retention", partial(Retention, warm=timedelta(seconds=5)))
-    _replace(retention, "_EVERY", 5.0)
+    replace(launcher, "Retention", partial(Retention, warm=timedelta(seconds=5)))
+    replace(retention, "_EVERY", 5.0)
 
 
 def _let_relay_be_killed(wish: Path) -> None:
@@ -76,7 +76,7 @@ def _let_relay_be_killed(wish: Path) -> None:
         die_where_wished()
         await forget(outbox, ids)
 
-    _replace(PostgresOutbox, "forget", forgetting)
+    replace(PostgresOutbox, "forget", forgetting)
 
 
 def _spoil_the_log(bug: Bug) -> None:
@@ -86,10 +86,10 @@ def _spoil_the_log(bug: Bug) -> None:
         log, layout = await opened(url, shards=shards)
         return BuggedBroker(log, bug), layout
 
-    _replace(services, "open_log", open_spoilt)
+    replace(services, "open_log", open_spoilt)
 
 
-def _replace(owner: object, name: str, by: object) -> None:
+def replace(owner: object, name: str, by: object) -> None:
     """Until the process ends.
 
     Raises:

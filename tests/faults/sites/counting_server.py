@@ -1,4 +1,6 @@
-"""The server that `http` programs call: it answers each request after a moment, and counts them by their key."""
+"""The server that `http` programs call: it answers each request after a moment, and counts them by their key: that of
+a run or a task (`Idempotency-Key`), or the id of a webhook's message.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ class CountingServer:
                 fields = dict(line.split(": ", 1) for line in head.splitlines()[1:] if line)
                 named = {name.lower(): value for name, value in fields.items()}
                 await reader.readexactly(int(named.get("content-length", 0)))
-                self.seen[named["idempotency-key"]] += 1
+                self.seen[named.get("idempotency-key") or named["webhook-id"]] += 1
                 await asyncio.sleep(self._takes_s())
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
         except _BROKEN_OFF:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections import defaultdict
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.postgres
 
 BY_KEY = Concurrency(1, wait=True, of=ConcurrencyScope.KEY)
 BY_SCHEDULE = Concurrency(1, wait=True, of=ConcurrencyScope.SCHEDULE)
+BLOCKED = "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted"
 ACTIVE = "state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')"
 
 
@@ -376,3 +378,22 @@ def rows_read(plan: dict[str, Any]) -> float:
     own = (plan["Actual Rows"] + plan.get("Rows Removed by Filter", 0)) * plan["Actual Loops"]
     read = own if "Scan" in plan["Node Type"] and ("Relation Name" in plan or "Index Name" in plan) else 0
     return read + sum(rows_read(child) for child in plan.get("Plans", ()))
+
+
+async def test_what_is_decided_while_its_schedule_is_resumed_waits_behind_what_the_pause_held(world: World) -> None:
+    """The launcher has found the newest job due, and waits for the change that ends the pause and wakes the others."""
+    await world.define(serial(BY_SCHEDULE))
+    await world.pool.execute("UPDATE schedules SET enabled = false, kept_in = generation, kept_from = generation")
+    await world.satisfy(*keyed(world, serial(), "aa"))
+    await rest(world)
+    await world.satisfy(*keyed(world, serial(), "a", first=3))
+    async with world.pool.acquire() as changing:
+        async with changing.transaction():
+            await changing.execute("UPDATE schedules SET enabled = true")
+            await changing.execute("UPDATE jobs SET next_check_at = timestamptz 'epoch' WHERE sequence < 3")
+            deciding = asyncio.create_task(world.launcher.run_once())
+            while not await changing.fetchval(BLOCKED):  # noqa: ASYNC110 - another session is at it
+                await asyncio.sleep(0.01)
+        await deciding
+    await rest(world)
+    assert await active(world) == [1]

@@ -126,3 +126,16 @@ async def test_the_logs_of_a_namespace_are_emptied_over_its_quota_the_oldest_fir
         "the active one, and the last"
     )
     assert (victim.stat().st_size, foreign.stat().st_size) == (40_960, 409_600)
+
+
+def test_files_that_another_launcher_of_the_host_removes_meanwhile_are_passed_over(tmp_path: Path) -> None:
+    runs = [f"default.app.p.{number}" for number in range(3)]
+    for run in runs:
+        leave(tmp_path, run, datetime.now().astimezone())
+    found = RunFileStore(tmp_path)._files()
+    next(found)
+
+    RunFileStore(tmp_path).clear(runs)
+
+    list(found)
+    assert not left(tmp_path)

@@ -14,8 +14,10 @@ from streamsched.log.topics import DEAD_LETTER, SIGNALS
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.ports.reports import ShardReport
 from streamsched.store.jobs.intake import JobIntake, PostgresIntake
+from streamsched.store.positions import read_positions
 from streamsched.store.server.gauges import LATELY, Gauges
 from streamsched.store.server.probe import PostgresArchivedLetters
+from streamsched.store.server.processes import Processes, ProcessRow
 from streamsched.store.server.reports import PostgresReportStore
 from streamsched.telemetry.metrics import Metrics
 
@@ -52,6 +54,29 @@ async def test_dead_letters_that_are_hidden_are_no_topic_that_is_behind(world: W
     await PostgresArchivedLetters(world.pool).hide(DEAD_LETTER, {0: 7})
 
     assert not [line for line in await measured(world) if "hidden" in line]
+
+
+async def test_a_transaction_that_holds_its_snapshot_is_measured_while_it_does(world: World) -> None:
+    async def held() -> float:
+        (line,) = [line for line in await measured(world) if line.startswith("snapshot_held_seconds")]
+        return float(line.split()[1])
+
+    assert await held() == 0
+    async with world.pool.acquire() as other, other.transaction(isolation="repeatable_read"):
+        await read_positions(other)
+        assert await held() > 0
+    assert await held() == 0
+
+
+async def test_a_machine_is_as_far_ahead_as_the_worst_of_its_processes_says(world: World) -> None:
+    said = {"one": ("a", -3.0), "two": ("a", 0.5), "three": ("b", 0.0)}
+    for name, (host, ahead) in said.items():
+        await Processes(world.pool).put(ProcessRow(name, "worker", host, 1, "0", "2025b", ahead))
+
+    assert [line for line in await measured(world) if line.startswith("machine_clock")] == [
+        'machine_clock_ahead_seconds{host="a"} -3.0',
+        'machine_clock_ahead_seconds{host="b"} 0.0',
+    ]
 
 
 async def test_waiting_jobs_are_counted_by_what_holds_them(world: World) -> None:
