@@ -86,13 +86,15 @@ class ShardApp:
         others = (table.entries for name, table in self.tables.items() if name != SEEN_CHANGELOG)
         return self.homes.events.known_ids + sum(map(len, others))
 
-    async def process(self, chunks: Sequence[Chunk]) -> None:
+    async def process(self, chunks: Sequence[Chunk], *, caught_up: bool) -> None:
         """Hands the chunks of a turn to their agents, one after another in this order, and writes each state that
-        changed. What they emit is in the turn.
+        changed. What they emit is in the turn. `caught_up`: all signals that were there before the events of these
+        chunks come first.
 
         Raises:
             Exception: an agent failed. The tables are then ahead of the log: the shard must restart from the log.
         """
+        self.homes.delivery.begin_turn(caught_up=caught_up)
         for chunk in chunks:
             await self.faust.hand_over(chunk)
         for _ in self.homes.store_in_steps():

@@ -72,7 +72,7 @@ async def test_topics_are_made_as_specified(broker: KafkaBroker) -> None:
     )
     kept, table, everything = [await settings_of(broker, name) for name in ("kept", "table", "all")]
 
-    assert (kept["cleanup.policy"], kept["retention.ms"]) == ("delete", "172800000")
+    assert (kept["cleanup.policy"], kept["retention.ms"], kept["segment.ms"]) == ("delete", "172800000", "3600000")
     assert (table["cleanup.policy"], everything["retention.ms"]) == ("compact", "-1")
     assert {each["message.timestamp.type"] for each in (kept, table, everything)} == {"LogAppendTime"}
 

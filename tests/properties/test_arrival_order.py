@@ -83,8 +83,9 @@ class Network:
         ]
         if not taken:
             return False
-        await app.process(taken)
         positions |= {chunk.at: chunk.next_position for chunk in taken}
+        signals = TopicPartition(SIGNALS, shard)
+        await app.process(taken, caught_up=positions[signals] == len(self.partitions[signals]))
         if app.homes.barriers.needs_ends:
             app.homes.barriers.set_ends({at: len(self.partitions[at]) for at in positions if at.topic == EVENTS})
         app.homes.barriers.end_turn(positions)

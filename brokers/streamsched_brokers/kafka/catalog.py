@@ -26,6 +26,9 @@ _COMPACTED: Final = {"segment.bytes": str(32 << 20), "segment.ms": "3600000", "m
 _STAMPED: Final = "message.timestamp.type"
 _BY_LOG: Final = "LogAppendTime"
 _REPLICATION: Final = 3
+#: About the number of segments of a partition with a long retention, and how long at least one of them is.
+_SEGMENTS: Final = 72
+_HOUR: Final = timedelta(hours=1)
 #: Attempts to find an unknown topic: brokers learn of a new topic at different times.
 _ATTEMPTS: Final = 3
 
@@ -156,6 +159,7 @@ def _settings(spec: TopicSpec, address: Address, copies: int) -> dict[str, str]:
         "max.message.bytes": str(address.max_record_bytes + (1 << 20)),
         _STAMPED: _BY_LOG,
         "min.insync.replicas": str(address.min_insync or max(1, copies - 1)),
+        **({} if spec.retention is None else {"segment.ms": _ms(_segment(spec.retention))}),
         "retention.ms": "-1" if spec.retention is None else _ms(spec.retention),
         **({**_COMPACTED, "delete.retention.ms": _ms(spec.tombstones)} if spec.cleanup is Cleanup.COMPACT else {}),
         **address.topic,
@@ -166,6 +170,13 @@ def _managed(spec: TopicSpec, address: Address) -> set[str]:
     """The settings that are also set on existing topics."""
     age = "retention.ms" if spec.cleanup is Cleanup.DELETE else "delete.retention.ms"
     return {"max.message.bytes", _STAMPED, age, *address.topic}
+
+
+def _segment(retention: timedelta) -> timedelta:
+    """How long Kafka appends to one segment, which it deletes as a whole: its default of a week would keep what a quiet
+    topic has for a week, whatever the retention.
+    """
+    return min(retention, max(retention / _SEGMENTS, _HOUR))
 
 
 def _ms(duration: timedelta) -> str:

@@ -23,7 +23,7 @@ from streamsched.cli.output import (
 )
 from streamsched.cli.progress_bar import bar
 from streamsched.cli.resources.listing import Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.order import Order, order_command, reason_body
+from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -210,22 +210,22 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
             console().print("and more", style="dim")
 
 
-@order_command
-def pause(backfill: Backfill, *, reason: ReasonOption = "") -> Order:
+@request_command
+def pause(backfill: Backfill, *, reason: ReasonOption = "") -> CommandRequest:
     """Makes no further jobs and holds those that wait; active runs go on."""
-    return _order("pause", backfill, reason)
+    return _request("pause", backfill, reason)
 
 
-@order_command
-def resume(backfill: Backfill, *, reason: ReasonOption = "") -> Order:
+@request_command
+def resume(backfill: Backfill, *, reason: ReasonOption = "") -> CommandRequest:
     """Goes on with a paused backfill."""
-    return _order("resume", backfill, reason)
+    return _request("resume", backfill, reason)
 
 
-@order_command
-def cancel(backfill: Backfill, *, reason: ReasonOption = "") -> Order:
+@request_command
+def cancel(backfill: Backfill, *, reason: ReasonOption = "") -> CommandRequest:
     """Makes no further jobs and ends those that wait; active runs go on (`run kill` ends one)."""
-    return _order("cancel", backfill, reason)
+    return _request("cancel", backfill, reason)
 
 
 def progress(counts: Mapping[str, int]) -> str:
@@ -240,10 +240,10 @@ def progress(counts: Mapping[str, int]) -> str:
     return "\n".join([shown, *wrap(f"{ended} of {counts['jobs']}: {numbers}", _WIDTH)])
 
 
-def _order(order: str, backfill: str, reason: str) -> Order:
-    return Order(
+def _request(action: str, backfill: str, reason: str) -> CommandRequest:
+    return CommandRequest(
         method="POST",
-        path=api_path("backfills", full_backfill(backfill), order),
+        path=api_path("backfills", full_backfill(backfill), action),
         body=reason_body(reason),
         show=lambda found: f"{short_name(found['id'])} is {found['state']}",
     )

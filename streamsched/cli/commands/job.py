@@ -22,7 +22,7 @@ from streamsched.cli.output import (
     state_style,
 )
 from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.order import Order, order_command, reason_body
+from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, find_url
 from streamsched.cli.shell.completion import job_names, schedule_names
 from streamsched.cli.table import Column, ColumnKind, plain_text
@@ -120,16 +120,16 @@ def list_jobs(
     return Query("/v1/jobs", filters)
 
 
-@order_command
-def show(job: Job) -> Order:
+@request_command
+def show(job: Job) -> CommandRequest:
     """Shows a job."""
-    return Order(path=api_path("jobs", full_job(job)))
+    return CommandRequest(path=api_path("jobs", full_job(job)))
 
 
-@order_command
-def why(job: Job) -> Order:
+@request_command
+def why(job: Job) -> CommandRequest:
     """Explains the state of a job: its constraints, and the earliest time at which it can start."""
-    return Order(path=api_path("jobs", full_job(job), "why"), show=_print_why)
+    return CommandRequest(path=api_path("jobs", full_job(job), "why"), show=_print_why)
 
 
 def _print_why(found: Mapping[str, Any]) -> None:
@@ -159,35 +159,35 @@ def _print_why(found: Mapping[str, Any]) -> None:
         out.print(f"  {moment(each['at'])}  {each['action']}{reason}", markup=False, style="dim")
 
 
-@order_command
-def force(job: Job, *, reason: ReasonOption = "") -> Order:
+@request_command
+def force(job: Job, *, reason: ReasonOption = "") -> CommandRequest:
     """Starts a waiting job without its constraints."""
-    return _order(job, "force", reason)
+    return _request(job, "force", reason)
 
 
-@order_command
-def cancel(job: Job, *, reason: ReasonOption = "") -> Order:
+@request_command
+def cancel(job: Job, *, reason: ReasonOption = "") -> CommandRequest:
     """Ends a waiting job; it starts nothing."""
-    return _order(job, "cancel", reason)
+    return _request(job, "cancel", reason)
 
 
-@order_command
-def hold(job: Job, *, reason: ReasonOption = "") -> Order:
+@request_command
+def hold(job: Job, *, reason: ReasonOption = "") -> CommandRequest:
     """Keeps a job waiting until `job release`."""
-    return _order(job, "hold", reason)
+    return _request(job, "hold", reason)
 
 
-@order_command
-def release(job: Job, *, reason: ReasonOption = "") -> Order:
+@request_command
+def release(job: Job, *, reason: ReasonOption = "") -> CommandRequest:
     """Withdraws `force`, `cancel` or `hold`; the job waits for its constraints again."""
-    return _order(job, "release", reason)
+    return _request(job, "release", reason)
 
 
-def _order(job: str, order: str, reason: str) -> Order:
-    said = f"{job}: {order} requested; see `streamsched job why {job}`"
-    return Order(
+def _request(job: str, action: str, reason: str) -> CommandRequest:
+    said = f"{job}: {action} requested; see `streamsched job why {job}`"
+    return CommandRequest(
         method="POST",
-        path=api_path("jobs", full_job(job), order),
+        path=api_path("jobs", full_job(job), action),
         body=reason_body(reason),
         show=lambda _: said,
     )

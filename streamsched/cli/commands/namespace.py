@@ -9,7 +9,7 @@ import typer
 from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.output import console, moment
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import ReasonOption
 from streamsched.cli.table import plain_text
 from streamsched.client.api_call import api_path
@@ -29,20 +29,20 @@ def commands() -> typer.Typer:
     return app
 
 
-@order_command
-def show(namespace: NamespaceArgument) -> Order:
+@request_command
+def show(namespace: NamespaceArgument) -> CommandRequest:
     """Shows the preferences of a namespace, and when and why they last changed."""
-    return _order("GET", namespace)
+    return _request("GET", namespace)
 
 
-@order_command
+@request_command
 def set_(
     namespace: NamespaceArgument,
     arguments: Annotated[list[str] | None, typer.Argument(metavar="NAME=VALUE", help="Preferences to set.")] = None,
     *,
     replace: Annotated[bool, typer.Option("--replace", help="Remove all other preferences.")] = False,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Sets preferences of a namespace; the others stay.
 
     They override the arguments of programs. Key columns, properties of the schedule and arguments given to `run start`
@@ -51,10 +51,10 @@ def set_(
     given = pairs(arguments or ())
     if not given and not replace:
         raise InvalidError("NAME=VALUE", "give at least one, or --replace to remove all")
-    return _order("PUT" if replace else "PATCH", namespace, {"arguments": given, "reason": reason})
+    return _request("PUT" if replace else "PATCH", namespace, {"arguments": given, "reason": reason})
 
 
-@order_command
+@request_command
 def delete(
     namespace: NamespaceArgument,
     names: Annotated[
@@ -62,15 +62,15 @@ def delete(
     ] = None,
     *,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Removes preferences of a namespace: those named, or all. One that does not exist is no error."""
     body = {"arguments": dict.fromkeys(names or ()), "reason": reason}
-    return _order("PATCH" if names else "PUT", namespace, body)
+    return _request("PATCH" if names else "PUT", namespace, body)
 
 
-def _order(method: str, namespace: str, body: object = None) -> Order:
+def _request(method: str, namespace: str, body: object = None) -> CommandRequest:
     path = api_path("namespaces", namespace, "preferences")
-    return Order(method=method, path=path, body=body, show=_print, names=lambda found: found["arguments"])
+    return CommandRequest(method=method, path=path, body=body, show=_print, names=lambda found: found["arguments"])
 
 
 def _print(found: dict[str, Any]) -> None:

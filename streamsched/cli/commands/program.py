@@ -13,7 +13,7 @@ from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_app, full_name, short_name
 from streamsched.cli.output import Format, FormatOption, console
 from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import UrlOption
 from streamsched.cli.shell.completion import program_names
 from streamsched.cli.table import Column, ColumnKind
@@ -50,7 +50,7 @@ def list_programs(*, namespace: NamespaceFilter = "", app: AppFilter = "") -> Qu
     return Query("/v1/programs", {"namespace": namespace, "app": full_app(app)})
 
 
-@order_command
+@request_command
 def start(
     program: Annotated[
         str, typer.Argument(metavar="PROGRAM", autocompletion=program_names, help="Program, [namespace.]app.name.")
@@ -63,11 +63,11 @@ def start(
     force: Annotated[
         bool, typer.Option("--force", help="Ignore --at-most and the limits of groups and pools.")
     ] = False,
-) -> Order:
+) -> CommandRequest:
     """Starts a run of a program at once, without a job; refuses when a limit is reached. `run start` waits instead."""
     body = {"arguments": pairs(arguments or ()), "atMost": at_most, "force": force, "now": True}
     path = api_path("programs", full_name(program), "runs")
-    return Order(method="POST", path=path, body=body, show=started_text)
+    return CommandRequest(method="POST", path=path, body=body, show=started_text)
 
 
 def started_text(found: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from streamsched.cli.output import Format, FormatOption, duration, print_answer,
 from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun
 from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.order import Order, order_command, reason_body
+from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
 from streamsched.cli.shell.completion import program_names, run_names
 from streamsched.cli.shell.log_text import LogText
@@ -152,10 +152,10 @@ def list_runs(
     return Query("/v1/runs", filters)
 
 
-@order_command
-def show(run: Run) -> Order:
+@request_command
+def show(run: Run) -> CommandRequest:
     """Shows a run, what made it, where each argument comes from, and its chain of attempts and reruns."""
-    return Order(path=api_path("runs", full_run(run)), show=print_run)
+    return CommandRequest(path=api_path("runs", full_run(run)), show=print_run)
 
 
 def logs(
@@ -179,7 +179,7 @@ def logs(
             raise typer.Exit(1)
 
 
-@order_command
+@request_command
 def kill(
     run: Run,
     *,
@@ -187,9 +187,9 @@ def kill(
     at_once: Annotated[
         bool, typer.Option("--at-once", help="Kill the process at once, without time to clean up.")
     ] = False,
-) -> Order:
+) -> CommandRequest:
     """Requests the end of a run; `run show` shows when it has ended."""
-    return Order(
+    return CommandRequest(
         method="POST",
         path=api_path("runs", full_run(run), "kill"),
         body=reason_body(reason, atOnce=at_once),

@@ -28,7 +28,7 @@ from streamsched.cli.output import (
     progress_tree,
 )
 from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -212,7 +212,7 @@ def show(schedule: Schedule, *, output: FormatOption = Format.TABLE, url: UrlOpt
         out.print(progress_tree(found["progress"]) if found.get("progress") else "no events yet")
 
 
-@order_command
+@request_command
 def why_not(
     schedule: Schedule,
     *,
@@ -227,11 +227,11 @@ def why_not(
     limit: Annotated[
         int, typer.Option("-n", "--limit", min=1, max=1000, help="Number of changes and jobs, the newest.")
     ] = 100,
-) -> Order:
+) -> CommandRequest:
     """Explains why a schedule did not start its program between two instants."""
     params = {"limit": limit, "since": since, "until": until}
     path = api_path("schedules", full_name(schedule), "why-not")
-    return Order(path=path, params=params, show=lambda found: _print_why_not(found, limit))
+    return CommandRequest(path=path, params=params, show=lambda found: _print_why_not(found, limit))
 
 
 def _print_why_not(found: Mapping[str, Any], limit: int) -> None:

@@ -11,7 +11,7 @@ from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, print_answer, print_record, print_structured
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.client.api_call import api_path
@@ -167,10 +167,10 @@ def list_webhooks(*, namespace: NamespaceOption = "default") -> Query:
     return Query(_path(namespace))
 
 
-@order_command
-def show(name: NameArgument, *, namespace: NamespaceOption = "default") -> Order:
+@request_command
+def show(name: NameArgument, *, namespace: NamespaceOption = "default") -> CommandRequest:
     """Shows a webhook: what it is sent, what waits for it, the last error and the next attempt."""
-    return Order(path=_path(namespace, name), show=_print)
+    return CommandRequest(path=_path(namespace, name), show=_print)
 
 
 def send_test(
@@ -192,16 +192,16 @@ def send_test(
         raise typer.Exit(REFUSED)
 
 
-@order_command
-def disable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> Order:
+@request_command
+def disable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> CommandRequest:
     """Sends nothing more to a webhook until it is enabled. Changes wait for that."""
-    return Order(method="POST", path=_path(namespace, name, "disable"), body={"reason": reason}, show=_print)
+    return CommandRequest(method="POST", path=_path(namespace, name, "disable"), body={"reason": reason}, show=_print)
 
 
-@order_command
-def enable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> Order:
+@request_command
+def enable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> CommandRequest:
     """Goes on with the first change that the target has not accepted."""
-    return Order(method="POST", path=_path(namespace, name, "enable"), body={"reason": reason}, show=_print)
+    return CommandRequest(method="POST", path=_path(namespace, name, "enable"), body={"reason": reason}, show=_print)
 
 
 def delete(

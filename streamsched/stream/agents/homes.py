@@ -79,6 +79,7 @@ class Homes:
 
     def process_through_log(self, chunk: Chunk) -> None:
         """Processes a chunk so that nothing of it is taken in this turn by a home of this shard."""
+        self.delivery.begin_turn(caught_up=False)
         self.delivery.through_log = True
         try:
             for _ in self.process_in_steps(chunk):

@@ -32,23 +32,36 @@ class SignalDelivery:
 
     Attributes:
         position: of this shard's partition of `signals`: every signal before it has been judged.
-        caught_up: whether `signals` was read up to where it ended, so that events may be taken in the turn at hand.
         through_log: nothing is taken in the turn at hand: one of its records has failed it.
     """
 
     def __init__(self, *, shard: int, emit: Emit, order: ArrivalOrder, clock: Clock | None = None) -> None:
         self.position = 0
-        self.caught_up = self.through_log = False
+        self.through_log = False
+        self._caught_up = False
+        self._turn = 0
+        #: Schedules to which an event has gone through the log, and in which turn last: others follow it there until it
+        #: has been judged. After a restart nothing is known of it; then an event may overtake one of its key.
+        self._detours: dict[bytes, int] = {}
         self._shard = shard
         self._emit = emit
         self._order = order
         self._clock = clock
         self._signals_ms = self._newest_ms = 0
 
+    def begin_turn(self, *, caught_up: bool) -> None:
+        """Call it before the first chunk of a turn. `caught_up`: all signals that were there when its events were read
+        come before them.
+        """
+        self._turn += 1
+        self._caught_up = caught_up
+
     def begin_events(self) -> None:
         """Call it before the events of a chunk. A signal has its time from a clock that has jumped if it is after now
         by more than clocks differ, and does not count then.
         """
+        if self._detours and self._caught_up:
+            self._detours = {key: turn for key, turn in self._detours.items() if turn == self._turn}
         future = _NEVER if self._clock is None else add_duration(self._clock.now(), TOLERANCE)
         if log_instant(self._signals_ms) <= future:
             self._newest_ms = max(self._newest_ms, self._signals_ms)
@@ -62,7 +75,7 @@ class SignalDelivery:
         """Takes an event of a public topic to the home of its key, see `ingest.Deliver`. `take`: how that of this shard
         takes it. It is judged as of its arrival, or of what was judged before it if that is later.
         """
-        if home == self._shard and self.caught_up and not self.through_log:
+        if home == self._shard and self._caught_up and not self.through_log:
             self._newest_ms = time_ms = max(signal.logged_ms, self._newest_ms)
             take(key, value, signal, time_ms)
             self._emit(JUDGED, home, key, judged_codec.encode(value, JudgedAt(self.position, time_ms)))
@@ -71,7 +84,14 @@ class SignalDelivery:
 
     def forward(self, home: int, schedule: bytes, value: bytes, signal: Occurred, time_ms: int) -> None:
         """Takes an event to a schedule's home, see `event_home.Forward`."""
-        if home == self._shard and not self.through_log and self._order.judge_at_once(schedule, signal, time_ms):
+        if home != self._shard:
+            self._emit(SIGNALS, home, schedule, value)
+        elif (
+            not self.through_log
+            and schedule not in self._detours
+            and self._order.judge_at_once(schedule, signal, time_ms)
+        ):
             self._emit(JUDGED, home, schedule, judged_codec.encode(value, JudgedAt(self.position, time_ms)))
         else:
+            self._detours[schedule] = self._turn
             self._emit(SIGNALS, home, schedule, value)

@@ -243,7 +243,8 @@ class Shard:
         poison = await self._begin(chunks)
         began = self._loop.time()
         if poison is None:
-            await self._app.process(self._taken)
+            signals_first = all(chunk.at != self._signals for chunk in self._left)
+            await self._app.process(self._taken, caught_up=self._caught_up and signals_first)
         else:
             self._app.refuse(self._taken[0], poison)
         folded = self._loop.time()
@@ -321,7 +322,6 @@ class Shard:
 
     async def _begin(self, chunks: Sequence[Chunk]) -> PoisonRecord | None:
         """Takes these chunks, or a part of them, for a turn. Returns the only record of the turn if it is poison."""
-        assert self._app is not None
         assert self._writer is not None
         taken, self._left = self._poison_search.split(chunks)
         careful = self._guard.careful
@@ -330,8 +330,6 @@ class Shard:
             self._left = [*left, *self._left]
             await self._writer.commit([await self._guard.begin(taken)])
         self._taken = taken
-        signals_first = all(chunk.at != self._signals for chunk in self._left)
-        self._app.homes.delivery.caught_up = self._caught_up and signals_first
         self._stats.enter("folding")
         return self._poison_search.poison(taken) or (self._guard.poison(taken) if careful else None)
 

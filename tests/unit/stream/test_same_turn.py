@@ -17,6 +17,7 @@ from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.log.topics import JUDGED, SIGNALS
 from streamsched.ports.broker import CatchUpRead, TopicPartition
+from streamsched.stream.agents.schedule_home import ScheduleHome
 from streamsched.testing.clock import SettableClock
 from tests.support.shard_cluster import NOON, ShardCluster, event_ids, landed, schedule
 
@@ -168,3 +169,29 @@ def test_what_has_no_moment_is_refused(value: bytes) -> None:
 @pytest.mark.parametrize("at", [JudgedAt(0, 0), JudgedAt((1 << 63) - 1, 253_402_300_800_000)])
 def test_a_moment_is_read_as_it_was_written(at: JudgedAt) -> None:
     assert judged_codec.decode(judged_codec.encode(b'{"id":"e"}', at)) == (at, b'{"id":"e"}')
+
+
+async def test_no_event_overtakes_one_that_went_through_the_log(
+    single: ShardCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second event cannot be judged at once, so that it goes through the log; the third comes in the same turn."""
+    judge, failures = ScheduleHome.judge_at_once, ["flights-1"]
+
+    def fails_once(home: ScheduleHome, key: bytes, signal: Occurred, time_ms: int) -> bool:
+        if signal.event.id in failures:
+            failures.remove(signal.event.id)
+            return False
+        return judge(home, key, signal, time_ms)
+
+    monkeypatch.setattr(ScheduleHome, "judge_at_once", fails_once)
+    await single.start()
+    await single.put(schedule(), Partitions(FLIGHTS, 4))
+    await single.emit(landed(0), landed(1), landed(2))
+    await single.settle()
+    await single.emit(landed(3))
+    await single.settle()
+
+    (job,) = await single.jobs()
+    assert event_ids(job) == [f"flights-{n}" for n in range(4)]
+    at_once = [event for key, event, _ in await judged(single) if key.startswith("schedule:")]
+    assert at_once == ["flights-0", "flights-3"]

@@ -9,8 +9,8 @@ from streamsched.domain.errors import ForbiddenError, UnauthenticatedError, Unav
 from streamsched.process.http_connection import HttpResponse
 
 DECISION = (
-    '{"number": 7, "at": "2026-03-01T12:00:00Z", "subject": "a.b.c.1.1", "action": "job.waits", "state": null, '
-    '"reason": "why", "schedule": "a.b.c"}'
+    '{"number": 7, "at": "2026-03-01T12:00:00Z", "kind": "job", "subject": "a.b.c.1.1", "action": "job.waits", '
+    '"state": null, "reason": "why", "schedule": "a.b.c", "program": null, "job": "a.b.c.1.1", "attempt": null}'
 )
 
 

@@ -10,7 +10,7 @@ import typer
 from streamsched.cli.group import new_group
 from streamsched.cli.output import console
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import ReasonOption
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.client.api_call import api_path
@@ -67,7 +67,7 @@ def list_(
     return Query(_path(namespace))
 
 
-@order_command
+@request_command
 def give(
     namespace: OwnerArgument,
     kind: KindArgument,
@@ -78,13 +78,13 @@ def give(
         bool, typer.Option("--details", help="Ends of programs arrive with error, log, run and arguments.")
     ] = False,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Gives a grant, or answers one that is pending."""
     body = {"kind": kind, "name": name, "grantee": to, "details": details, "reason": reason}
     return _decision("PUT", namespace, "granted", body=body)
 
 
-@order_command
+@request_command
 def refuse(
     namespace: OwnerArgument,
     kind: KindArgument,
@@ -92,13 +92,13 @@ def refuse(
     to: GranteeArgument,
     *,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Refuses a use. Schedules that rely on it are paused; they keep what they have accumulated."""
     body = {"kind": kind, "name": name, "grantee": to, "state": "refused", "reason": reason}
     return _decision("PUT", namespace, "refused", body=body)
 
 
-@order_command
+@request_command
 def remove(
     namespace: OwnerArgument,
     kind: KindArgument,
@@ -106,22 +106,22 @@ def remove(
     to: GranteeArgument,
     *,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Takes a decision back. Schedules that relied on a grant are paused, as by a refusal."""
     params = {"kind": kind, "name": name, "grantee": to, "reason": reason}
     return _decision("DELETE", namespace, "removed", params=params)
 
 
-@order_command
+@request_command
 def hand_over(
     kind: Annotated[SharedKind, typer.Argument(metavar="KIND", help="group or pool.")],
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the group or pool.")],
     namespace: Annotated[str, typer.Argument(metavar="NAMESPACE", help="The namespace that owns it from now on.")],
-) -> Order:
+) -> CommandRequest:
     """Hands a group or pool over to a namespace. Without this it belongs to the one that declared it first."""
     if kind not in (SharedKind.GROUP, SharedKind.POOL):
         raise typer.BadParameter("KIND is group or pool; other names belong to their namespace")
-    return Order(
+    return CommandRequest(
         method="PUT",
         path=api_path(f"{kind}s", name, "owner"),
         body={"namespace": namespace},
@@ -134,8 +134,8 @@ def _name(grant: Mapping[str, Any]) -> str:
     return f"{grant['owner']} {grant['kind']} {grant['name']} {grant['grantee']}"
 
 
-def _decision(method: str, namespace: str, done: str, **sent: Any) -> Order:
-    return Order(
+def _decision(method: str, namespace: str, done: str, **sent: Any) -> CommandRequest:
+    return CommandRequest(
         method=method,
         path=_path(namespace),
         show=lambda found: _print(found, done),

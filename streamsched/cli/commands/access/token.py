@@ -11,7 +11,7 @@ import typer
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.client.api_call import api_path
@@ -116,10 +116,10 @@ def list_() -> Query:
     return Query("/v1/tokens")
 
 
-@order_command
-def revoke(token: TokenArgument) -> Order:
+@request_command
+def revoke(token: TokenArgument) -> CommandRequest:
     """Revokes a token. Within a second no API process accepts it."""
-    return Order(
+    return CommandRequest(
         method="POST",
         path=api_path("tokens", token, "revoke"),
         body={},
@@ -128,10 +128,10 @@ def revoke(token: TokenArgument) -> Order:
     )
 
 
-@order_command
-def current() -> Order:
+@request_command
+def current() -> CommandRequest:
     """Shows the name and the permissions of the token that commands send."""
-    return Order(
+    return CommandRequest(
         path="/v1/caller",
         show=lambda found: print_record({"name": found["name"], "may": list(map(_grant_text, found["grants"]))}),
     )

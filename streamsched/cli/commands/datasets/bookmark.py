@@ -9,7 +9,7 @@ import typer
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, print_answer
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.client.api_call import api_path
@@ -39,10 +39,10 @@ def list_bookmarks() -> Query:
     return Query("/v1/bookmarks")
 
 
-@order_command
-def show(name: NameArgument) -> Order:
+@request_command
+def show(name: NameArgument) -> CommandRequest:
     """Shows a bookmark with its value, in the format of its reader."""
-    return Order(path=api_path("bookmarks", name))
+    return CommandRequest(path=api_path("bookmarks", name))
 
 
 def delete(name: NameArgument, *, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:

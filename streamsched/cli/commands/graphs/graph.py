@@ -38,7 +38,7 @@ from streamsched.cli.output import (
     print_json,
     print_structured,
 )
-from streamsched.cli.resources.order import Order, Table, order_command, reason_body
+from streamsched.cli.resources.request import CommandRequest, Table, reason_body, request_command
 from streamsched.cli.server import ReasonOption, UrlOption
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -48,8 +48,8 @@ _TASKS: Final = (
     Column("job_id", "job id"),
     Column("nodes", kind=ColumnKind.TEXT),
 )
-#: As `order_command`; what was not found has the command that lists what there is.
-graph_command: Final = partial(order_command, ask=ask_graph)
+#: As `request_command`; what was not found has the command that lists what there is.
+graph_command: Final = partial(request_command, ask=ask_graph)
 
 
 def commands() -> typer.Typer:
@@ -131,9 +131,9 @@ def _task_row(task: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @graph_command
-def status(app: App) -> Order:
+def status(app: App) -> CommandRequest:
     """Shows the tasks of an app, parents before children, with the number of nodes in each state."""
-    return Order(
+    return CommandRequest(
         path=f"/v1/graphs/{app_path(app)}",
         show=Table(_TASKS, "no tasks", lambda found: map(_task_row, found["tasks"])),
         names=lambda found: [f"{app}.{each.get('title') or each['name']}" for each in found["tasks"]],
@@ -141,12 +141,12 @@ def status(app: App) -> Order:
 
 
 @graph_command
-def why(task: TaskName, job_id: JobId) -> Order:
+def why(task: TaskName, job_id: JobId) -> CommandRequest:
     """Explains the state of a node: what it lacks, by group of parents, and which ancestors, such as failed ones, hold
     it up in the end. A queued node waits or runs as its job does.
     """
     names = [f"{task} {job_id}"]
-    return Order(
+    return CommandRequest(
         path=node_path(task, job_id), show=lambda found: _print_why(found, task, job_id), names=lambda _: names
     )
 
@@ -220,11 +220,11 @@ def cancel(
     job_id: Annotated[list[str], typer.Option("-j", "--job-id", help="A job id; can be repeated.")],
     *,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Fails nodes that wait, and cancels the jobs of queued ones. Runs go on: end them with `run kill`."""
     app, name = task_path(task)
     body = reason_body(reason, task=name, jobIds=job_id)
-    return Order(
+    return CommandRequest(
         method="POST",
         path=f"/v1/graphs/{app}/cancel",
         body=body,

@@ -10,7 +10,7 @@ import typer
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import short_name
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import ReasonOption
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.client.api_call import api_path
@@ -41,7 +41,7 @@ def list_groups() -> Query:
     return Query("/v1/groups")
 
 
-@order_command
+@request_command
 def set_limit(
     name: Annotated[str, typer.Argument(metavar="GROUP", help="Name of the group.")],
     limit: Annotated[
@@ -50,11 +50,11 @@ def set_limit(
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Restore the limit of the schedules.")] = False,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Sets the number of slots of a group. Active runs continue."""
     if (limit is None) != unset:
         raise typer.BadParameter("give either LIMIT or --unset")
-    return Order(
+    return CommandRequest(
         method="PUT",
         path=api_path("groups", name),
         body={"limit": limit, "reason": reason},

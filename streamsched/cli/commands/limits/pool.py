@@ -11,7 +11,7 @@ from streamsched.cli.commands.limits.group import slots_text
 from streamsched.cli.group import new_group
 from streamsched.cli.naming import full_name, short_name
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import ReasonOption
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -56,7 +56,7 @@ def list_pools() -> Query:
     return Query("/v1/pools")
 
 
-@order_command
+@request_command
 def set_pool(
     name: Annotated[str, typer.Argument(metavar="POOL", help="Name of the pool.")],
     size: Annotated[
@@ -71,12 +71,12 @@ def set_pool(
         ),
     ] = "",
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Sets the number of slots of a pool. Active runs continue."""
     if (size is None) != unset:
         raise typer.BadParameter("give either SIZE or --unset")
     body = {"size": size, "reason": reason, **({"age": age} if age else {})}
-    return Order(
+    return CommandRequest(
         method="PUT",
         path=api_path("pools", name),
         body=body,
@@ -84,7 +84,7 @@ def set_pool(
     )
 
 
-@order_command
+@request_command
 def prioritize(
     schedule: Annotated[
         str, typer.Argument(metavar="SCHEDULE", autocompletion=schedule_names, help="Schedule, [namespace.]app.name.")
@@ -96,13 +96,13 @@ def prioritize(
     *,
     unset: Annotated[bool, typer.Option("--unset", help="Restore the priority of the definition.")] = False,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Sets the priority of a schedule in its pool and reorders its waiting jobs."""
     if (priority is None) != unset:
         raise typer.BadParameter("give either PRIORITY or --unset")
     schedule = full_name(schedule)
     shown = "that of its definition" if priority is None else priority
-    return Order(
+    return CommandRequest(
         method="PUT",
         path=api_path("schedules", schedule, "priority"),
         body={"priority": priority, "reason": reason},

@@ -10,8 +10,8 @@ import typer
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption
 from streamsched.cli.resources.listing import Listing, print_items
-from streamsched.cli.resources.order import Order, Table, order_command
 from streamsched.cli.resources.paging import AfterOption, LimitOption, fetch_list, print_more
+from streamsched.cli.resources.request import CommandRequest, Table, request_command
 from streamsched.cli.server import ReasonOption, UrlOption
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.client.api_call import api_path
@@ -52,25 +52,25 @@ def list_quotas(
         print_more(more)
 
 
-@order_command
-def show(namespace: NamespaceArgument) -> Order:
+@request_command
+def show(namespace: NamespaceArgument) -> CommandRequest:
     """Shows the quotas of a namespace and what is in use."""
     empty = f"namespace {plain_text(namespace)} has no quota"
-    return Order(
+    return CommandRequest(
         path=_path(namespace),
         show=Table(_COLUMNS, empty, lambda found: map(_row, found["quotas"])),
         names=lambda found: [each["quota"] for each in found["quotas"]],
     )
 
 
-@order_command
+@request_command
 def set_(
     namespace: NamespaceArgument,
     quota: QuotaArgument,
     limit: Annotated[int, typer.Argument(min=0, metavar="LIMIT", help="The most that the namespace may use.")],
     *,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Sets a quota of a namespace. What exists stays, also when it is more than the limit."""
 
     def show(found: Mapping[str, Any]) -> str:
@@ -78,18 +78,18 @@ def set_(
         return f"quota {quota} of namespace {plain_text(namespace)}: {found['limit']}{used}"
 
     body = {"limit": limit, "reason": reason}
-    return Order(method="PUT", path=_path(namespace, quota), body=body, show=show, names=lambda _: [quota])
+    return CommandRequest(method="PUT", path=_path(namespace, quota), body=body, show=show, names=lambda _: [quota])
 
 
-@order_command
+@request_command
 def unset(
     namespace: NamespaceArgument,
     quota: QuotaArgument,
     *,
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Removes a quota of a namespace."""
-    return Order(
+    return CommandRequest(
         method="DELETE",
         path=_path(namespace, quota),
         params={"reason": reason},

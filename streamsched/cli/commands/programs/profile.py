@@ -13,7 +13,7 @@ from streamsched.cli.group import new_group
 from streamsched.cli.naming import short_name
 from streamsched.cli.output import Format, FormatOption, console, moment, print_answer
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.client.api_call import api_path
@@ -53,13 +53,13 @@ def list_profiles(*, namespace: NamespaceOption = "default") -> Query:
     return Query(_path(namespace))
 
 
-@order_command
-def show(name: NameArgument, *, namespace: NamespaceOption = "default") -> Order:
+@request_command
+def show(name: NameArgument, *, namespace: NamespaceOption = "default") -> CommandRequest:
     """Shows a profile and the programs that get it. Secrets are shown as references."""
-    return Order(path=_path(namespace, name), show=_print)
+    return CommandRequest(path=_path(namespace, name), show=_print)
 
 
-@order_command
+@request_command
 def set_(
     name: NameArgument,
     settings: Annotated[
@@ -82,7 +82,7 @@ def set_(
     ] = None,
     namespace: NamespaceOption = "default",
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Stores a profile, or replaces it as a whole. Runs that start afterwards have its settings.
 
     A program's own settings override those of its profile.
@@ -100,7 +100,7 @@ def set_(
         body = read_data(file)
         if not isinstance(body, dict):
             raise InvalidError("--file", "must have an object")
-    return Order(method="PUT", path=_path(namespace, name), body={**body, "reason": reason}, show=_print)
+    return CommandRequest(method="PUT", path=_path(namespace, name), body={**body, "reason": reason}, show=_print)
 
 
 def delete(

@@ -11,7 +11,7 @@ from streamsched.cli.commands.tasks.queue import QueueName
 from streamsched.cli.commands.tasks.task import print_reasons
 from streamsched.cli.group import new_group
 from streamsched.cli.output import colour_state, console
-from streamsched.cli.resources.order import Order, order_command
+from streamsched.cli.resources.request import CommandRequest, request_command
 from streamsched.client.api_call import api_path
 
 
@@ -27,11 +27,11 @@ def _group() -> None:
     """Explains lanes, in which the tasks of a queue go one after another."""
 
 
-@order_command
+@request_command
 def why(
     queue: QueueName,
     lane: Annotated[str, typer.Argument(metavar="LANE", help="Name of the lane.")],
-) -> Order:
+) -> CommandRequest:
     """Explains why a lane waits: its head, the attempts so far, the next one, and how many tasks are behind."""
 
     def show(found: Mapping[str, Any]) -> None:
@@ -43,4 +43,4 @@ def why(
         console().print(f"  key {head['key']}, {found['tasks'] - 1} behind it", markup=False)
         print_reasons(found["reasons"])
 
-    return Order(path=api_path("queues", queue, "lane"), params={"name": lane}, show=show)
+    return CommandRequest(path=api_path("queues", queue, "lane"), params={"name": lane}, show=show)

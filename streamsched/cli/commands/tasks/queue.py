@@ -13,7 +13,7 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, print_answer, print_record, print_structured
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command, reason_body
+from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.client.api_call import api_path
@@ -65,10 +65,10 @@ def list_queues() -> Query:
     return Query("/v1/queues")
 
 
-@order_command
-def show(queue: QueueName) -> Order:
+@request_command
+def show(queue: QueueName) -> CommandRequest:
     """Shows a queue with its policy."""
-    return Order(path=api_path("queues", queue), show=_print)
+    return CommandRequest(path=api_path("queues", queue), show=_print)
 
 
 def set_queue(
@@ -127,14 +127,14 @@ def set_queue(
     print_answer(ask("PUT", api_path("queues", queue), url=url, body=body), output, _print)
 
 
-@order_command
-def pause(queue: QueueName, *, reason: ReasonOption = "") -> Order:
+@request_command
+def pause(queue: QueueName, *, reason: ReasonOption = "") -> CommandRequest:
     """Pauses a queue: tasks are registered and none is started."""
     return _pausing(queue, "pause", reason)
 
 
-@order_command
-def resume(queue: QueueName, *, reason: ReasonOption = "") -> Order:
+@request_command
+def resume(queue: QueueName, *, reason: ReasonOption = "") -> CommandRequest:
     """Resumes a queue."""
     return _pausing(queue, "resume", reason)
 
@@ -144,12 +144,12 @@ def target_text(target: Mapping[str, Any]) -> str:
     return " ".join(str(target[name]) for name in ("type", "url", "event") if name in target)
 
 
-def _pausing(queue: str, order: str, reason: str) -> Order:
+def _pausing(queue: str, order: str, reason: str) -> CommandRequest:
     def show(found: Mapping[str, Any]) -> str:
         state = "paused" if found["paused"] else "not paused"
         return f"queue {queue} is {state}: {found['tasks']} tasks, {found['inFlight']} in flight"
 
-    return Order(method="POST", path=api_path("queues", queue, order), body=reason_body(reason), show=show)
+    return CommandRequest(method="POST", path=api_path("queues", queue, order), body=reason_body(reason), show=show)
 
 
 def _print(found: Mapping[str, Any]) -> None:

@@ -22,7 +22,7 @@ from streamsched.cli.output import (
     print_structured,
 )
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.order import Order, order_command, reason_body
+from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.client.api_call import api_path
@@ -130,16 +130,16 @@ def list_tasks(
     return Query(f"/v1/queues/{quote(queue, safe='')}/tasks", {"lane": lane, "ended": "true" if ended else ""})
 
 
-@order_command
-def show(task: Task) -> Order:
+@request_command
+def show(task: Task) -> CommandRequest:
     """Shows a task with its latest attempts."""
-    return Order(path=api_path("tasks", task), show=_print)
+    return CommandRequest(path=api_path("tasks", task), show=_print)
 
 
-@order_command
-def why(task: Task) -> Order:
+@request_command
+def why(task: Task) -> CommandRequest:
     """Explains why a task waits, and until when."""
-    return Order(path=api_path("tasks", task, "why"), show=_print_why)
+    return CommandRequest(path=api_path("tasks", task, "why"), show=_print_why)
 
 
 def _print_why(found: Mapping[str, Any]) -> None:
@@ -150,36 +150,36 @@ def _print_why(found: Mapping[str, Any]) -> None:
         console().print(f"  ended {moment(found['endedAt'])}{reason}", markup=False)
 
 
-@order_command
-def cancel(task: Task, *, reason: ReasonOption = "") -> Order:
+@request_command
+def cancel(task: Task, *, reason: ReasonOption = "") -> CommandRequest:
     """Ends a task that was not started."""
-    return _order(task, "cancel", reason)
+    return _request(task, "cancel", reason)
 
 
-@order_command
-def drop(task: Task, *, reason: ReasonOption = "") -> Order:
+@request_command
+def drop(task: Task, *, reason: ReasonOption = "") -> CommandRequest:
     """Ends a task in any state, such as one that holds up its lane."""
-    return _order(task, "drop", reason)
+    return _request(task, "drop", reason)
 
 
-@order_command
-def run(task: Task, *, reason: ReasonOption = "") -> Order:
+@request_command
+def run(task: Task, *, reason: ReasonOption = "") -> CommandRequest:
     """Makes a task due now; it still waits for those before it in its lane."""
-    return _order(task, "run", reason)
+    return _request(task, "run", reason)
 
 
-@order_command
+@request_command
 def move(
     task: Task,
     *,
     due: Annotated[str, typer.Option(help="New due time, such as 2026-03-01T06:00:00Z.")] = "",
     after: Annotated[str, typer.Option("--after", help="New due time, this long from now, such as 10m.")] = "",
     reason: ReasonOption = "",
-) -> Order:
+) -> CommandRequest:
     """Gives a task another due time."""
     if bool(due) == bool(after):
         raise typer.BadParameter("give either --due or --after")
-    return _order(task, "move", reason, **({"due": due} if due else {"after": after}))
+    return _request(task, "move", reason, **({"due": due} if due else {"after": after}))
 
 
 def print_reasons(reasons: list[dict[str, Any]]) -> None:
@@ -188,12 +188,14 @@ def print_reasons(reasons: list[dict[str, Any]]) -> None:
         console().print(f"  {local_times(each['text'])}", markup=False)
 
 
-def _order(task: str, order: str, reason: str, **body: str) -> Order:
+def _request(task: str, action: str, reason: str, **body: str) -> CommandRequest:
     def show(found: Mapping[str, Any]) -> None:
         until = f", next {moment(found['nextAt'])}" if found["nextAt"] else ""
         console().print(f"{found['id']} is {colour_state(found['state'])}{until}")
 
-    return Order(method="POST", path=api_path("tasks", task, order), body=reason_body(reason, **body), show=show)
+    return CommandRequest(
+        method="POST", path=api_path("tasks", task, action), body=reason_body(reason, **body), show=show
+    )
 
 
 def _print(found: Mapping[str, Any]) -> None:

@@ -26,7 +26,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Order:
+class CommandRequest:
     """A request of a command.
 
     Attributes:
@@ -43,13 +43,13 @@ class Order:
     names: Callable[[Any], Iterable[str]] = names_of
 
 
-def order_command(make: Callable[..., Order], *, ask: Callable[..., Any] = ask) -> Callable[..., None]:
+def request_command(make: Callable[..., CommandRequest], *, ask: Callable[..., Any] = ask) -> Callable[..., None]:
     """The command that sends what the function makes of its parameters. It has `--output` and `--url` besides."""
 
     def run(*arguments: Any, output: Format = Format.TABLE, url: str = "", **options: Any) -> None:
-        order = make(*arguments, **options)
-        found = ask(order.method, order.path, url=url, params=order.params, body=order.body)
-        print_answer(found, output, shown_by(order.show, wide=output.is_wide), names=order.names)
+        request = make(*arguments, **options)
+        found = ask(request.method, request.path, url=url, params=request.params, body=request.body)
+        print_answer(found, output, shown_by(request.show, wide=output.is_wide), names=request.names)
 
     return wrap_command(make, run, {"output": (FormatOption, Format.TABLE), "url": (UrlOption, "")})
 
