@@ -49,6 +49,7 @@ class Barriers:
         #: Those of this turn, whose ends are not known yet.
         self._asked: dict[int, Barrier] = {}
         self._changed = False
+        self._met = False
         #: The round for which it waits, 0 for the next one, and until when by its own clock.
         self._waiting: tuple[int, float] | None = None
 
@@ -63,6 +64,7 @@ class Barriers:
 
     def process(self, chunk: Chunk, record: Record) -> None:
         """Processes one barrier of the chunk. One that cannot be read becomes a dead letter."""
+        self._met = True
         try:
             barrier = barrier_codec.decode(record.value or b"", shards=self._shards)
         except InvalidError as error:
@@ -95,6 +97,13 @@ class Barriers:
     def needs_ends(self) -> bool:
         """Whether a barrier was asked for whose ends are not known yet."""
         return bool(self._asked)
+
+    def had_barriers(self) -> bool:
+        """Whether there was a barrier since the last call, or a round is in flight: others wait for what this shard
+        reads next.
+        """
+        met, self._met = self._met or self._round is not None, False
+        return met
 
     def set_ends(self, ends: Mapping[TopicPartition, int]) -> None:
         """Where the shard's public partitions end, read after the barriers came."""

@@ -19,6 +19,8 @@ FIRST_RECORDS: Final = 1_000
 OVER_COMMIT: Final = 5.0
 #: Records a second from which a shard lingers as long as it may.
 FULL_RATE: Final = 200.0
+#: Seconds without lingering after a barrier: schedules of several shards wait for the next ones.
+HURRY_S: Final = 0.5
 #: A turn of so many records is large enough: the next one begins at once.
 ENOUGH: Final = 250
 #: Seconds over which rate and duration are averaged.
@@ -39,13 +41,18 @@ class TurnPace:
         self._began = now - linger_s
         self._rate = self._commit_s = 0.0
         self._last = 0
+        self._hurried_until = now
 
     def pause_s(self, now: float) -> float:
         """Seconds until the next turn should read."""
-        if self._last >= ENOUGH:
+        if self._last >= ENOUGH or now < self._hurried_until:
             return 0.0
         linger_s = min(self._linger_s, OVER_COMMIT * self._commit_s) * min(1.0, self._rate / FULL_RATE)
         return max(0.0, self._began + linger_s - now)
+
+    def hurry(self, now: float) -> None:
+        """The next turns begin at once, for `HURRY_S`."""
+        self._hurried_until = now + HURRY_S
 
     def record_turn(self, records: int, *, began: float, folding_s: float, commit_s: float) -> None:
         """Call it when a turn was committed. `began`: when it had its records; `folding_s`, `commit_s`: how long they

@@ -257,6 +257,8 @@ class Shard:
         await self._writer.commit(outgoing := self._turn.take())
         self._committed(positions, len(outgoing))
         commit_s = self._loop.time() - folded
+        if self._app.homes.barriers.had_barriers():
+            self._pace.hurry(folded + commit_s)
         self._pace.record_turn(self._stats.chunk, began=began, folding_s=folded - began, commit_s=commit_s)
 
     async def _end_turn(self, positions: Positions) -> None:

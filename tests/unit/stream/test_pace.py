@@ -12,7 +12,7 @@ from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryWriter
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.ports.broker import Outgoing
-from streamsched.stream.shards.pace import ENOUGH, MIN_RECORDS, OVER_COMMIT, TurnPace
+from streamsched.stream.shards.pace import ENOUGH, HURRY_S, MIN_RECORDS, OVER_COMMIT, TurnPace
 from streamsched.stream.shards.shard import Shard, ShardSettings
 from streamsched.telemetry.shard_stats import ShardStats
 from tests.simulation.log import SimulationClock
@@ -59,6 +59,17 @@ def test_a_backlog_is_read_at_once() -> None:
     pace = made()
     pace.record_turn(ENOUGH, began=1.0, folding_s=0.01, commit_s=COMMIT_S)
     assert pace.pause_s(1.0) == 0.0
+
+
+def test_after_a_barrier_turns_begin_at_once_for_a_while() -> None:
+    pace = made()
+    steady(pace, 500)
+    pace.record_turn(10, began=20.0, folding_s=0.001, commit_s=COMMIT_S)
+    assert pace.pause_s(20.0) > 0
+    pace.hurry(20.0)
+    assert pace.pause_s(20.0) == pace.pause_s(20.0 + HURRY_S - 0.001) == 0.0
+    pace.record_turn(10, began=21.0, folding_s=0.001, commit_s=COMMIT_S)
+    assert pace.pause_s(21.0) > 0
 
 
 def test_long_turns_become_smaller_and_short_ones_larger() -> None:
