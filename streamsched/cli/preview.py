@@ -108,7 +108,7 @@ def _lines(change: Mapping[str, Any]) -> Iterator[str]:
         count = change.get(name, 0)
         if count:
             verb = "would end" if name == "waitingJobs" else "would be lost"
-            saved = " (--keep would keep them)" if can_keep else ""
+            saved = f" (--keep would keep {'it' if count == 1 else 'them'})" if can_keep else ""
             yield f"[red]{count} {one if count == 1 else many} {verb}[/]{saved}"
     if change["action"] == "deleted" and change.get("waitingJobs"):
         yield (

@@ -13,7 +13,7 @@ from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import state as state_codec
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
-from streamsched.log.topics import LAUNCH, PARTITIONS, POSITION_KEY, PROGRAM_STATUS, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.log.topics import JUDGED, LAUNCH, PARTITIONS, POSITION_KEY, PROGRAM_STATUS, SIGNALS, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Record, TopicPartition
 from streamsched.spark.manifest import Manifest
 from streamsched.store.server.embedded_server import start_server
@@ -114,7 +114,8 @@ async def test_follow_one_event(java: None, dev: DevProcess) -> None:
         assert [event["id"] for event in public] == [manifest.commit for manifest in manifests]
 
         # 3 ingest re-keys by what it is about, 4 the event home forwards to the one that listened by then
-        signals = [(r.key, json.loads(r.value or b"")) for r in await read(broker, SIGNALS)]
+        taken = [*await read(broker, SIGNALS), *await read(broker, JUDGED)]
+        signals = [(r.key, json.loads(r.value or b"")) for r in taken]
         ids = [event["id"] for event in public]
         ingested = [value["id"] for key, value in signals if key == b"partition:default.days" and "id" in value]
         forwarded = [
