@@ -86,15 +86,14 @@ class ShardApp:
         others = (table.entries for name, table in self.tables.items() if name != SEEN_CHANGELOG)
         return self.homes.events.known_ids + sum(map(len, others))
 
-    async def process(self, chunks: Sequence[Chunk], *, caught_up: bool) -> None:
+    async def process(self, chunks: Sequence[Chunk], *, caught_up: bool, through_log: bool = False) -> None:
         """Hands the chunks of a turn to their agents, one after another in this order, and writes each state that
-        changed. What they emit is in the turn. `caught_up`: all signals that were there before the events of these
-        chunks come first.
+        changed. What they emit is in the turn. `caught_up`, `through_log`: see `SignalDelivery.begin_turn`.
 
         Raises:
             Exception: an agent failed. The tables are then ahead of the log: the shard must restart from the log.
         """
-        self.homes.delivery.begin_turn(caught_up=caught_up)
+        self.homes.delivery.begin_turn(caught_up=caught_up, through_log=through_log)
         for chunk in chunks:
             await self.faust.hand_over(chunk)
         for _ in self.homes.store_in_steps():

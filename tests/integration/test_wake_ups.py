@@ -10,6 +10,7 @@ import asyncpg
 import pytest
 
 from streamsched.catalog.relay import Relay
+from streamsched.codec.records import judged as judged_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.events.event import schedule_key
@@ -19,7 +20,7 @@ from streamsched.domain.signals.signal import Occurred, Put, Woken
 from streamsched.domain.triggers.timed import OnExpiry, Quiet, Within
 from streamsched.domain.triggers.trigger import Partitions, Trigger
 from streamsched.log.drivers import open_broker
-from streamsched.log.topics import SIGNALS
+from streamsched.log.topics import JUDGED, SIGNALS
 from streamsched.ports.broker import Broker
 from streamsched.ports.clock import SystemClock
 from streamsched.store.catalog.outbox import PostgresOutbox
@@ -81,10 +82,21 @@ class Round:
         """What the log has at the schedule's home, with the log's times, once so many events are there."""
         async with asyncio.timeout(30):
             while True:
-                found = [each for each in await self.cluster.records(SIGNALS) if each.key == schedule_key(ref).encode()]
-                times = [datetime.fromtimestamp(each.time_ms / 1000, UTC) for each in found]
-                signals = [signal_codec.decode(each.key or b"", each.value or b"") for each in found]
-                some = [each for each in zip(times, signals, strict=True) if isinstance(each[1], Put | Occurred)]
+                key = schedule_key(ref).encode()
+                found = [
+                    ((each.offset, 1, 0), each.time_ms, each.value or b"")
+                    for each in await self.cluster.records(SIGNALS)
+                    if each.key == key
+                ]
+                for each in await self.cluster.records(JUDGED):
+                    at, value = judged_codec.decode(each.value or b"")
+                    if each.key == key:
+                        found.append(((at.position, 0, each.offset), at.time_ms, value))
+                stamped = [
+                    (datetime.fromtimestamp(time_ms / 1000, UTC), signal_codec.decode(key, value))
+                    for _, time_ms, value in sorted(found)
+                ]
+                some = [each for each in stamped if isinstance(each[1], Put | Occurred)]
                 if sum(isinstance(signal, Occurred) for _, signal in some) >= events:
                     return some
                 await asyncio.sleep(0.05)

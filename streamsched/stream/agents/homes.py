@@ -79,13 +79,9 @@ class Homes:
 
     def process_through_log(self, chunk: Chunk) -> None:
         """Processes a chunk so that nothing of it is taken in this turn by a home of this shard."""
-        self.delivery.begin_turn(caught_up=False)
-        self.delivery.through_log = True
-        try:
-            for _ in self.process_in_steps(chunk):
-                pass
-        finally:
-            self.delivery.through_log = False
+        self.delivery.begin_turn(caught_up=False, through_log=True)
+        for _ in self.process_in_steps(chunk):
+            pass
         for _ in self.store_in_steps():
             pass
 

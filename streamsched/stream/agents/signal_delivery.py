@@ -32,13 +32,11 @@ class SignalDelivery:
 
     Attributes:
         position: of this shard's partition of `signals`: every signal before it has been judged.
-        through_log: nothing is taken in the turn at hand: one of its records has failed it.
     """
 
     def __init__(self, *, shard: int, emit: Emit, order: ArrivalOrder, clock: Clock | None = None) -> None:
         self.position = 0
-        self.through_log = False
-        self._caught_up = False
+        self._caught_up = self._through_log = False
         self._turn = 0
         #: Schedules to which an event has gone through the log, and in which turn last: others follow it there until it
         #: has been judged. After a restart nothing is known of it; then an event may overtake one of its key.
@@ -49,12 +47,13 @@ class SignalDelivery:
         self._clock = clock
         self._signals_ms = self._newest_ms = 0
 
-    def begin_turn(self, *, caught_up: bool) -> None:
+    def begin_turn(self, *, caught_up: bool, through_log: bool) -> None:
         """Call it before the first chunk of a turn. `caught_up`: all signals that were there when its events were read
-        come before them.
+        come before them. `through_log`: nothing is judged at once, so that what fails the turn, or ends the process, is
+        the record of one schedule.
         """
         self._turn += 1
-        self._caught_up = caught_up
+        self._caught_up, self._through_log = caught_up, through_log
 
     def begin_events(self) -> None:
         """Call it before the events of a chunk. A signal has its time from a clock that has jumped if it is after now
@@ -75,7 +74,7 @@ class SignalDelivery:
         """Takes an event of a public topic to the home of its key, see `ingest.Deliver`. `take`: how that of this shard
         takes it. It is judged as of its arrival, or of what was judged before it if that is later.
         """
-        if home == self._shard and self._caught_up and not self.through_log:
+        if home == self._shard and self._caught_up and not self._through_log:
             self._newest_ms = time_ms = max(signal.logged_ms, self._newest_ms)
             take(key, value, signal, time_ms)
             self._emit(JUDGED, home, key, judged_codec.encode(value, JudgedAt(self.position, time_ms)))
@@ -87,7 +86,7 @@ class SignalDelivery:
         if home != self._shard:
             self._emit(SIGNALS, home, schedule, value)
         elif (
-            not self.through_log
+            not self._through_log
             and schedule not in self._detours
             and self._order.judge_at_once(schedule, signal, time_ms)
         ):

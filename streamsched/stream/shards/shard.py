@@ -244,7 +244,9 @@ class Shard:
         began = self._loop.time()
         if poison is None:
             signals_first = all(chunk.at != self._signals for chunk in self._left)
-            await self._app.process(self._taken, caught_up=self._caught_up and signals_first)
+            await self._app.process(
+                self._taken, caught_up=self._caught_up and signals_first, through_log=self._guard.careful
+            )
         else:
             self._app.refuse(self._taken[0], poison)
         folded = self._loop.time()

@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.log.topics import POSITION_KEY, RELAY_POSITION
-from streamsched.ports.broker import Broker, Outgoing, TopicPartition, Writer
+from streamsched.ports.broker import Broker, Outgoing, Writer
 from streamsched.stream.app import ShardApp
 from streamsched.stream.shards.shard import Shard
 from tests.simulation.log import Bug
@@ -49,7 +49,7 @@ class _Writer:
                 await self._writer.commit([each for each in records if each.topic != RELAY_POSITION])
             case Bug.TABLE_KEPT | Bug.NO_FENCE:
                 await self._writer.commit(records)
-            case Bug.EARLY_OPENING:
+            case Bug.EARLY_OPENING | Bug.NOT_CAUGHT_UP:
                 raise ValueError(f"{self._bug} is a bug of the simulated log alone")
             case _:
                 assert_never(self._bug)
@@ -62,20 +62,20 @@ def keep_tables() -> None:
     """A shard that starts again in the process in which its turn was aborted goes on with the tables it had, beside the
     positions that the log has.
     """
-    recover: Any = Shard._recover
+    start: Any = Shard.start
     left: dict[int, tuple[Shard, ShardApp]] = {}
 
-    async def recovered(shard: Shard, app: ShardApp) -> dict[TopicPartition, int]:
-        positions = await recover(shard, app)
-        former = left.get(shard.number)
+    async def started(shard: Shard) -> None:
+        await start(shard)
+        app, former = shard._app, left.get(shard.number)
+        assert app is not None
         if former is not None and isinstance(_failure(former[0]), UnavailableError):
             for name, table in app.tables.items():
                 table.entries.clear()
                 table.entries.update(former[1].tables[name].entries)
         left[shard.number] = shard, app
-        return positions
 
-    Shard._recover = recovered  # type: ignore[method-assign]
+    Shard.start = started  # type: ignore[method-assign]
 
 
 def _failure(shard: Shard) -> BaseException | None:

@@ -134,7 +134,7 @@ def test_failed_runs_are_shown_and_repeated_and_a_muted_one_starts_nothing(hand:
     assert re.search(r"^trigger.job +hand.failing.1.1.rerun-1 +trigger$", shown.replace("default.", ""), re.MULTILINE)
     assert re.search(r"^1 +hand.failing.1.1.r1 +FAILED +- ", shown, re.MULTILINE)
     assert re.search(r"^2 +hand.failing.1.1.rerun-1.r1 +COMPLETED +1 ", shown, re.MULTILINE)
-    assert max(len(line) for line in shown.splitlines() if not line.startswith("logPath ")) <= 80, shown
+    assert max(len(line) for line in shown.splitlines() if not line.startswith("log path ")) <= 80, shown
 
 
 @pytest.mark.parametrize(
