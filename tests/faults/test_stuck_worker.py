@@ -94,7 +94,7 @@ async def test_a_record_that_ends_every_worker_ends_three_and_is_set_apart(
         while sum(job.schedule != ill for job in await cluster.jobs()) < 8:  # noqa: ASYNC110 - other processes are at it
             await asyncio.sleep(0.1)
 
-    assert len(deaths) <= 3
+    assert len(deaths) <= 4, "three for a record among the first; here others come before it"
     assert set(deaths) <= {STUCK, -signal.SIGPROF}
     assert list(halted) == ["ill"]
     assert halted["ill"].kind == "WorkerEndedError"

@@ -127,7 +127,8 @@ class Shard:
         self._known: frozenset[TopicPartition] = frozenset()
         self._signals = TopicPartition(SIGNALS, number)
         self._clock = self._settings.clock or SystemClock()
-        #: Whether the signals before the events that were read last have all been read.
+        #: Whether the signals before the events that were read last have all been read, and no turn was made since:
+        #: what a turn sent through the log has not been read then.
         self._caught_up = False
         self._reading = self._stopping = False
         self._running: asyncio.Task[None] | None = None
@@ -340,6 +341,7 @@ class Shard:
     def _committed(self, positions: Positions, records: int) -> None:
         """Ends the turn in flight, whose `records` are in the log."""
         taken, self._taken = self._taken, ()
+        self._caught_up = False
         self._positions = positions
         self._guard.committed()
         self._poison_search.succeeded(taken)
