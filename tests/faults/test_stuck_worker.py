@@ -69,7 +69,7 @@ async def test_a_worker_whose_loop_is_blocked_ends_itself_and_another_goes_on(
     assert event_ids((await cluster.jobs())[-1]) == ["flights-12", "flights-13"]
 
 
-async def test_a_record_that_ends_every_worker_ends_three_and_is_set_apart(
+async def test_a_record_that_ends_every_worker_ends_four_at_most_and_is_set_apart(
     workers: PlacedProcesses, cluster: ShardCluster
 ) -> None:
     """Two workers, each started again whenever it ends. Nothing in the process can interrupt that fold."""
