@@ -86,14 +86,14 @@ class ShardApp:
         others = (table.entries for name, table in self.tables.items() if name != SEEN_CHANGELOG)
         return self.homes.events.known_ids + sum(map(len, others))
 
-    async def process(self, chunks: Sequence[Chunk], *, caught_up: bool, through_log: bool = False) -> None:
+    async def process(self, chunks: Sequence[Chunk], *, in_order: bool = True, through_log: bool = False) -> None:
         """Hands the chunks of a turn to their agents, one after another in this order, and writes each state that
-        changed. What they emit is in the turn. `caught_up`, `through_log`: see `SignalDelivery.begin_turn`.
+        changed. What they emit is in the turn. `in_order`, `through_log`: see `SignalDelivery.begin_turn`.
 
         Raises:
             Exception: an agent failed. The tables are then ahead of the log: the shard must restart from the log.
         """
-        self.homes.delivery.begin_turn(caught_up=caught_up, through_log=through_log)
+        self.homes.delivery.begin_turn(in_order=in_order, through_log=through_log)
         for chunk in chunks:
             await self.faust.hand_over(chunk)
         for _ in self.homes.store_in_steps():
@@ -103,21 +103,21 @@ class ShardApp:
 
     def refuse(self, chunk: Chunk, poison: PoisonRecord) -> None:
         """Sets the only record of a chunk apart instead of processing it, as part of the turn. The first attempt parks
-        a schedule's signal with its schedule, lets what a barrier releases be judged one by one, and sends an event to
-        its homes through the log, so that only the one that fails is set apart; then it becomes a dead letter; the last
-        attempt is a dead letter without the record's bytes, for a topic that does not accept their size.
+        a schedule's signal with its schedule, and lets what a barrier releases be judged one by one; any other record,
+        or one that cannot be parked, becomes a dead letter; the last attempt is a dead letter without the record's
+        bytes, for a topic that does not accept their size.
         """
         (record,) = chunk.records
         key, refusals = record.key or b"", poison.refusals
-        if refusals:
-            error, emit, partition = internal_error(poison.failure), self.turn.emit, self.spec.unkeyed_partition
-            dead_letter(emit, partition, chunk, record, error, collector=self.collector, bare=refusals > 1)
-        elif chunk.topic == SIGNALS and key.startswith(SCHEDULE_PREFIX):
+        parks = chunk.topic == SIGNALS and key.startswith(SCHEDULE_PREFIX)
+        if parks and not refusals:
+            self.homes.delivery.pass_schedule_signal(key, record.value)
             self.homes.schedules.refuse(chunk, record, poison.failure)
-        elif chunk.topic == SIGNALS and key.startswith(BARRIER_PREFIX):
+        elif chunk.topic == SIGNALS and key.startswith(BARRIER_PREFIX) and not refusals:
             self.homes.barriers.refuse(chunk, record, poison.failure)
         else:
-            self.homes.process_through_log(chunk)
+            error, emit, partition = internal_error(poison.failure), self.turn.emit, self.spec.unkeyed_partition
+            dead_letter(emit, partition, chunk, record, error, collector=self.collector, bare=refusals > parks)
         self._close_verdicts()
 
     def _close_verdicts(self) -> None:
@@ -144,7 +144,7 @@ def make_app(turn: Turn, spec: ShardSpec, *, on_progress: Callable[[], object] =
         collector=collector,
     )
     order = ArrivalOrder(shard=spec.number, shards=spec.shards, triggers=triggers, schedules=schedules)
-    delivery = SignalDelivery(shard=spec.number, emit=turn.emit, order=order, clock=spec.clock)
+    delivery = SignalDelivery(shard=spec.number, emit=turn.emit, order=order)
     events = EventHome(
         shard=spec.unkeyed_partition,
         shards=spec.shards,

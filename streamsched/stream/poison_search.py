@@ -63,6 +63,11 @@ class PoisonSearch:
         """Whether a turn failed since `begin` and the next one will differ, so that no long pause is needed."""
         return self._searching
 
+    @property
+    def has_suspects(self) -> bool:
+        """Whether a turn has failed among whose records the cause has not been found."""
+        return bool(self._suspects)
+
     def begin(self) -> None:
         """Call it before each start of the shard. A failure outside a turn is not part of a search."""
         self._searching = False

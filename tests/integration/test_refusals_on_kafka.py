@@ -138,7 +138,7 @@ async def test_an_event_with_more_listeners_than_a_transaction_has_room_for_is_a
     assert len(await launched(cluster, "well")) == 5
     assert await launched(cluster, "many7") == [["big-0"], ["big-2"]]
     (reported,) = await cluster.dead_letters()
-    assert "TooLargeError: what goes together, most of it to topic 'signals', has 2" in reported["reason"]
+    assert "TooLargeError: what goes together, most of it to topic 'signals', has 180" in reported["reason"]
 
 
 async def test_a_fold_that_raises_parks_its_schedules_signals_through_a_change_of_owners(

@@ -85,7 +85,8 @@ class Network:
             return False
         positions |= {chunk.at: chunk.next_position for chunk in taken}
         signals = TopicPartition(SIGNALS, shard)
-        await app.process(taken, caught_up=positions[signals] == len(self.partitions[signals]))
+        app.homes.delivery.begin_read(caught_up=positions[signals] == len(self.partitions[signals]))
+        await app.process(taken)
         if app.homes.barriers.needs_ends:
             app.homes.barriers.set_ends({at: len(self.partitions[at]) for at in positions if at.topic == EVENTS})
         app.homes.barriers.end_turn(positions)

@@ -11,7 +11,7 @@ schedule when the installation is resharded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, MutableMapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import replace
 from typing import Final
 
@@ -30,6 +30,15 @@ def is_halt(row: bytes) -> bool:
     return row.endswith(_ERROR) or _PARKED in row
 
 
+def read_halts(rows: Mapping[bytes, bytes | None]) -> dict[bytes, Halt]:
+    """The halts among the rows of the triggers table, by schedule key."""
+    return {
+        row.removesuffix(_ERROR): halt_codec.decode(value)
+        for row, value in rows.items()
+        if row.endswith(_ERROR) and value is not None
+    }
+
+
 class Halts:
     """Halts by schedule key. Parked signals are written immediately, the halt itself by `store`."""
 
@@ -42,8 +51,7 @@ class Halts:
     def open(self) -> dict[bytes, Halt]:
         """All halts by schedule key: the live mapping, not a copy."""
         if self._known is None:
-            rows = [row for row in self._table if row.endswith(_ERROR)]
-            self._known = {row.removesuffix(_ERROR): halt_codec.decode(self._table[row]) for row in rows}
+            self._known = read_halts(self._table)
         return self._known
 
     def put(self, key: bytes, halt: Halt) -> None:

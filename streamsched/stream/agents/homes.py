@@ -67,8 +67,7 @@ class Homes:
                 yield
             self.delivery.position = chunk.next_position
         else:
-            self._ingest.begin()
-            self.delivery.begin_events()
+            self.delivery.begin_events(self._ingest.begin())
             while self._step(chunk, waiting, self._ingest.process):
                 yield
 
@@ -76,14 +75,6 @@ class Homes:
         """Writes each state that changed in this turn once, in such steps too."""
         self.events.store()
         yield from self.schedules.store_in_steps(STEP_S)
-
-    def process_through_log(self, chunk: Chunk) -> None:
-        """Processes a chunk so that nothing of it is taken in this turn by a home of this shard."""
-        self.delivery.begin_turn(caught_up=False, through_log=True)
-        for _ in self.process_in_steps(chunk):
-            pass
-        for _ in self.store_in_steps():
-            pass
 
     def _step(self, chunk: Chunk, waiting: Iterator[Record], process: Callable[[Chunk, Record], None]) -> bool:
         """Processes records for `STEP_S` seconds; whether there may be more."""
@@ -99,6 +90,7 @@ class Homes:
         key = record.key
         self.delivery.pass_signal(record.offset, record.time_ms)
         if key is not None and key.startswith(SCHEDULE_PREFIX):
+            self.delivery.pass_schedule_signal(key, record.value)
             self._order.process(key, chunk, record)
         elif key is not None and key.startswith(BARRIER_PREFIX):
             self.barriers.process(chunk, record)

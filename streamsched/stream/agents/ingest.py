@@ -105,11 +105,15 @@ class Ingest:
         self._now = self._future = _NEVER
         self._stamp = _UNKNOWN_STAMP
 
-    def begin(self) -> None:
-        """Call it before the first record of a chunk: looks at the clock."""
+    def begin(self) -> datetime:
+        """Call it before the first record of a chunk: looks at the clock. Returns the last instant that a record can
+        have.
+        """
         if self._clock is not None:
             self._now = self._clock.now()
             self._future = add_duration(self._now, _AHEAD)
+        self._stamp = _UNKNOWN_STAMP
+        return self._future
 
     def process(self, chunk: Chunk, record: Record) -> None:
         """Takes the event of a record of the chunk. A record that cannot be decoded becomes a dead letter."""

@@ -6,22 +6,17 @@ that a change of a schedule that was acknowledged before the event was sent is k
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import Final
+from datetime import datetime
 
 from streamsched.codec.records import judged as judged_codec
 from streamsched.codec.records.judged import JudgedAt
-from streamsched.domain.clock_judge import TOLERANCE
-from streamsched.domain.limits import add_duration
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import JUDGED, SIGNALS
 from streamsched.ports.broker import log_instant
-from streamsched.ports.clock import Clock
 from streamsched.stream.agents.arrival_order import ArrivalOrder
 from streamsched.stream.agents.emission import Emit
-
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 #: Takes an event at the home of its key: key, value and signal, and the log time as of which.
 TakeEvent = Callable[[bytes, bytes, Occurred, int], None]
@@ -34,34 +29,38 @@ class SignalDelivery:
         position: of this shard's partition of `signals`: every signal before it has been judged.
     """
 
-    def __init__(self, *, shard: int, emit: Emit, order: ArrivalOrder, clock: Clock | None = None) -> None:
+    def __init__(self, *, shard: int, emit: Emit, order: ArrivalOrder) -> None:
         self.position = 0
-        self._caught_up = self._through_log = False
-        self._turn = 0
-        #: Schedules to which an event has gone through the log, and in which turn last: others follow it there until it
-        #: has been judged. After a restart nothing is known of it; then an event may overtake one of its key.
-        self._detours: dict[bytes, int] = {}
         self._shard = shard
         self._emit = emit
         self._order = order
-        self._clock = clock
+        #: Where `signals` ended at the start: what went through it before is not known here.
+        self._unknown_until = 0
+        self._caught_up = self._through_log = False
+        #: By schedule the signals on their way to it through `signals`: others follow them, so that none overtakes.
+        self._on_the_way: defaultdict[bytes, set[bytes]] = defaultdict(set)
         self._signals_ms = self._newest_ms = 0
 
-    def begin_turn(self, *, caught_up: bool, through_log: bool) -> None:
-        """Call it before the first chunk of a turn. `caught_up`: all signals that were there when its events were read
-        come before them. `through_log`: nothing is judged at once, so that what fails the turn, or ends the process, is
-        the record of one schedule.
-        """
-        self._turn += 1
-        self._caught_up, self._through_log = caught_up, through_log
+    def start(self, position: int, end: int) -> None:
+        """Call it before the first turn: where `signals` is read from, and where it ends."""
+        self.position, self._unknown_until = position, end
 
-    def begin_events(self) -> None:
-        """Call it before the events of a chunk. A signal has its time from a clock that has jumped if it is after now
-        by more than clocks differ, and does not count then.
+    def begin_read(self, *, caught_up: bool) -> None:
+        """Call it with each read of events. `caught_up`: all signals that were there before them come first."""
+        self._caught_up = caught_up
+
+    def begin_turn(self, *, in_order: bool, through_log: bool) -> None:
+        """Call it before the first chunk of a turn. `in_order`: all signals of the read were taken before its events.
+        `through_log`: no schedule judges at once, so that what fails the turn, or ends the process, is a record of its
+        own. None does before all is read that was there at the start.
         """
-        if self._detours and self._caught_up:
-            self._detours = {key: turn for key, turn in self._detours.items() if turn == self._turn}
-        future = _NEVER if self._clock is None else add_duration(self._clock.now(), TOLERANCE)
+        self._caught_up = self._caught_up and in_order
+        self._through_log = through_log or self.position < self._unknown_until
+
+    def begin_events(self, future: datetime) -> None:
+        """Call it before the events of a chunk. A signal after `future` has its time from a clock that has jumped, and
+        does not count.
+        """
         if log_instant(self._signals_ms) <= future:
             self._newest_ms = max(self._newest_ms, self._signals_ms)
 
@@ -70,11 +69,18 @@ class SignalDelivery:
         self.position = offset + 1
         self._signals_ms = time_ms
 
+    def pass_schedule_signal(self, schedule: bytes, value: bytes | None) -> None:
+        """The same, of a signal to a schedule."""
+        if schedule in self._on_the_way and value is not None:
+            self._on_the_way[schedule].discard(value)
+            if not self._on_the_way[schedule]:
+                del self._on_the_way[schedule]
+
     def deliver(self, take: TakeEvent, home: int, key: bytes, value: bytes, signal: Occurred) -> None:
         """Takes an event of a public topic to the home of its key, see `ingest.Deliver`. `take`: how that of this shard
         takes it. It is judged as of its arrival, or of what was judged before it if that is later.
         """
-        if home == self._shard and self._caught_up and not self._through_log:
+        if home == self._shard and self._caught_up:
             self._newest_ms = time_ms = max(signal.logged_ms, self._newest_ms)
             take(key, value, signal, time_ms)
             self._emit(JUDGED, home, key, judged_codec.encode(value, JudgedAt(self.position, time_ms)))
@@ -87,10 +93,10 @@ class SignalDelivery:
             self._emit(SIGNALS, home, schedule, value)
         elif (
             not self._through_log
-            and schedule not in self._detours
+            and schedule not in self._on_the_way
             and self._order.judge_at_once(schedule, signal, time_ms)
         ):
             self._emit(JUDGED, home, schedule, judged_codec.encode(value, JudgedAt(self.position, time_ms)))
         else:
-            self._detours[schedule] = self._turn
+            self._on_the_way[schedule].add(value)
             self._emit(SIGNALS, home, schedule, value)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import ConfigurationError, DecodeError, UnavailableError
-from streamsched.log.topics import ATTEMPT_KEY, BARRIERS_KEY, POSITION_KEY, RETIRED_KEY
+from streamsched.log.topics import ATTEMPT_KEY, BARRIERS_KEY, POSITION_KEY, RETIRED_KEY, SIGNALS
 from streamsched.ports.broker import Broker, Reader, TopicPartition
 from streamsched.stream import crash_guard
 from streamsched.stream.app import ShardApp
@@ -25,10 +25,12 @@ class Recovered(NamedTuple):
     Attributes:
         positions: those committed with the state.
         attempt: the process that did not stop cleanly, if any.
+        signals_end: where the shard's partition of `signals` ends.
     """
 
     positions: Positions
     attempt: ShardAttempt | None
+    signals_end: int
 
 
 async def recover(broker: Broker, app: ShardApp, *, wait_s: float, on_progress: Callable[[], object]) -> Recovered:
@@ -41,7 +43,8 @@ async def recover(broker: Broker, app: ShardApp, *, wait_s: float, on_progress: 
     """
     number = app.spec.number
     at = {TopicPartition(changelog, number): 0 for changelog in app.tables}
-    ends = await broker.ends(list(at))
+    signals = TopicPartition(SIGNALS, number)
+    ends = await broker.ends([*at, signals])
     reader = await broker.reader(at)
     reserved: dict[bytes, bytes | None] = {}
     try:
@@ -57,7 +60,8 @@ async def recover(broker: Broker, app: ShardApp, *, wait_s: float, on_progress: 
         )
     await app.homes.prepare(reserved.get(BARRIERS_KEY))
     position = reserved.get(POSITION_KEY)
-    return Recovered({} if position is None else decode_positions(position), _attempt(reserved.get(ATTEMPT_KEY)))
+    positions = {} if position is None else decode_positions(position)
+    return Recovered(positions, _attempt(reserved.get(ATTEMPT_KEY)), ends[signals])
 
 
 async def _restore(

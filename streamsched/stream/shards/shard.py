@@ -127,9 +127,6 @@ class Shard:
         self._known: frozenset[TopicPartition] = frozenset()
         self._signals = TopicPartition(SIGNALS, number)
         self._clock = self._settings.clock or SystemClock()
-        #: Whether the signals before the events that were read last have all been read, and no turn was made since:
-        #: what a turn sent through the log has not been read then.
-        self._caught_up = False
         self._reading = self._stopping = False
         self._running: asyncio.Task[None] | None = None
         self._app: ShardApp | None = None
@@ -183,7 +180,7 @@ class Shard:
         )
         self._positions = {source: recovered.positions.get(source, 0) for source in await sources(broker, number)}
         self._known = frozenset(recovered.positions)
-        self._app.homes.delivery.position = self._positions[self._signals]
+        self._app.homes.delivery.start(self._positions[self._signals], recovered.signals_end)
         self._reader = await broker.reader(
             {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS}
         )
@@ -244,9 +241,10 @@ class Shard:
         poison = await self._begin(chunks)
         began = self._loop.time()
         if poison is None:
-            signals_first = all(chunk.at != self._signals for chunk in self._left)
             await self._app.process(
-                self._taken, caught_up=self._caught_up and signals_first, through_log=self._guard.careful
+                self._taken,
+                in_order=all(chunk.at != self._signals for chunk in self._left),
+                through_log=self._guard.careful or self._poison_search.has_suspects,
             )
         else:
             self._app.refuse(self._taken[0], poison)
@@ -315,7 +313,7 @@ class Shard:
             return chunks
         public = [chunk for chunk in chunks if chunk.topic != SIGNALS]
         rest = await self._reader.catch_up(self._signals, max_records=self._pace.max_records, timeout=_CATCH_UP_S)
-        self._caught_up = rest.complete
+        self._app.homes.delivery.begin_read(caught_up=rest.complete)
         return [*signals, *rest.chunks, *public]
 
     def _tell_deleted(self, chunk: Chunk) -> None:
@@ -341,7 +339,6 @@ class Shard:
     def _committed(self, positions: Positions, records: int) -> None:
         """Ends the turn in flight, whose `records` are in the log."""
         taken, self._taken = self._taken, ()
-        self._caught_up = False
         self._positions = positions
         self._guard.committed()
         self._poison_search.succeeded(taken)

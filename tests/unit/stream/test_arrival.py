@@ -36,7 +36,7 @@ def test_a_record_from_the_future_has_arrived_now(logged: timedelta, delay: time
         shards=1,
         emit=lambda topic, partition, key, value: None,
         decoder=SignalDecoder(),
-        deliver=lambda home, key, value, *_: emitted.append((key, value)),
+        deliver=lambda home, key, value, signal: emitted.append((key, value)),
         clock=SettableClock(NOW),
     )
     happened = (NOW - HOUR).isoformat()
@@ -65,7 +65,7 @@ def test_a_record_with_a_time_that_is_none_is_one_dead_letter(time_ms: int) -> N
         shards=1,
         emit=lambda topic, partition, key, value: emitted.append((topic, value)),
         decoder=SignalDecoder(),
-        deliver=lambda home, key, value, *_: emitted.append((SIGNALS, value)),
+        deliver=lambda home, key, value, signal: emitted.append((SIGNALS, value)),
         clock=SettableClock(NOW),
     )
     event = {"id": "e", "source": "s", "time": NOW.isoformat(), "type": "custom", "data": {"name": "default.x"}}

@@ -43,7 +43,7 @@ def test_a_record_with_a_header(own: str | None, header: bytes | None, found: st
         shards=1,
         emit=lambda topic, partition, key, value: None,
         decoder=decoder,
-        deliver=lambda home, key, value, *_: emitted.append((key, value)),
+        deliver=lambda home, key, value, signal: emitted.append((key, value)),
     )
     record = Record(5, None, value, 1357516800000, header)
 
