@@ -14,11 +14,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context
+from typing import Final
 
 from tests.simulation.log import Bug
 from tests.simulation.seed import Outcome, drawn, run
 from tests.simulation.shrinking import shrunk
 from tests.support.judgement import Judgement
+
+#: In the place of numbers of calls.
+_NONE: Final = "none"
 
 
 @dataclass(slots=True)
@@ -84,7 +88,7 @@ def _show(outcome: Outcome, *, trace: bool) -> None:
 def _shrink(outcome: Outcome, bug: Bug | None) -> None:
     fewest = shrunk(outcome.met, lambda plan: not run(outcome.seed, plan=plan, bug=bug).judgement.clean)
     say(f"enough of them to fail ({len(fewest)} of {len(outcome.met)}); see it again:")
-    say(f"  make simulate SEED={outcome.seed} ONLY={','.join(str(each.at) for each in fewest)}")
+    say(f"  make simulate SEED={outcome.seed} ONLY={','.join(str(each.at) for each in fewest) or _NONE}")
     for fault in fewest:
         say(f"  {fault}")
 
@@ -94,14 +98,14 @@ def _asked() -> argparse.Namespace:
     parser.add_argument("--seeds", type=int, default=100, help="how many")
     parser.add_argument("--first", type=int, default=1, help="the first of them")
     parser.add_argument("--seed", type=int, help="this one alone, call by call")
-    parser.add_argument("--only", type=_numbers, help="with only the faults of these calls: 17,204")
+    parser.add_argument("--only", type=_numbers, help=f"with only the faults of these calls: 17,204, or {_NONE}")
     parser.add_argument("--processes", type=int, default=1, help="how many run at the same time")
     parser.add_argument("--bug", type=Bug, choices=list(Bug), help="with this bug in the doubles")
     return parser.parse_args()
 
 
 def _numbers(listed: str) -> frozenset[int]:
-    return frozenset(int(number) for number in listed.split(","))
+    return frozenset() if listed == _NONE else frozenset(int(number) for number in listed.split(","))
 
 
 def say(line: str) -> None:

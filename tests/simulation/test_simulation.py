@@ -74,7 +74,7 @@ def test_each_seeded_bug_is_found_and_shrunk(bug: Bug) -> None:
 
     assert done.returncode == 1, f"{bug}: not found in 60 seeds"
     assert sum(counts(done)[3:]) > 0
-    again = re.search(r"make simulate SEED=(\d+) ONLY=([\d,]+)", done.stdout)
+    again = re.search(r"make simulate SEED=(\d+) ONLY=([\d,]+|none)", done.stdout)
     assert again is not None, done.stdout
     replayed = simulate("--bug", bug, "--seed", again[1], "--only", again[2]).stdout
     assert re.search(r"^  (lost|doubled|wrong): ", replayed, re.MULTILINE), replayed
