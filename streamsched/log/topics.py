@@ -41,6 +41,8 @@ RETIRED_KEY: Final = b"\0retired"
 ATTEMPT_KEY: Final = b"\0attempt"
 #: Reserved key: what the shard remembers of barriers (`codec.records.barrier`).
 BARRIERS_KEY: Final = b"\0barriers"
+#: Reserved key: which namespaces wait for their records (`stream.backlogs`).
+BACKLOGS_KEY: Final = b"\0backlogs"
 #: The prefix of reserved keys.
 RESERVED: Final = b"\0"
 CHANGELOGS: Final = (SUBSCRIPTIONS_CHANGELOG, SEEN_CHANGELOG, TRIGGERS_CHANGELOG)

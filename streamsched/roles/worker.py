@@ -6,7 +6,9 @@ from collections.abc import Mapping
 
 from streamsched.process.supervision import Loop
 from streamsched.roles.services import Services
+from streamsched.store.jobs.intake import PostgresIntake
 from streamsched.store.server.reports import PostgresReportStore
+from streamsched.stream.shards.launch_room import LaunchRoom
 from streamsched.stream.shards.run_worker import run_worker
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.stream.shards.watchdog import Watchdog
@@ -16,10 +18,15 @@ from streamsched.stream.shards.worker import Worker
 def worker_loops(services: Services) -> Mapping[str, Loop]:
     """The loops of a worker, which runs shards by lease."""
 
+    launch_room = LaunchRoom(services.broker, PostgresIntake(services.pool).positions)
+
     async def work() -> None:
         settings, health, me = services.settings, services.broker_health, services.identity
         shards = ShardSettings(
-            dedupe_horizon=settings.worker.dedupe_horizon, verdicts=bool(settings.keep.verdicts), clock=services.clock
+            dedupe_horizon=settings.worker.dedupe_horizon,
+            verdicts=bool(settings.keep.verdicts),
+            clock=services.clock,
+            backlog_room=launch_room.records,
         )
         worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, broker_health=health)
         patience_s = settings.worker.stuck_after.total_seconds()
@@ -29,4 +36,4 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
         services.health.attach_worker(worker, dog)
         await run_worker(worker, PostgresReportStore(services.pool), name=me.id, watchdog=dog)
 
-    return {"worker": work, "broker_health": services.broker_health.run}
+    return {"worker": work, "launch_room": launch_room.run, "broker_health": services.broker_health.run}

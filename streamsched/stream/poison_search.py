@@ -119,7 +119,8 @@ class PoisonSearch:
         known = self.poison(chunks)
         # The cause is among this turn's records. Partitions that were not read keep their suspects.
         waiting = {at: before for at, before in self._suspects.items() if at not in self._offered}
-        self._suspects = waiting | {chunk.at: chunk.next_position for chunk in taken}
+        ends = {at: max(each.next_position for each in taken if each.at == at) for at in {each.at for each in taken}}
+        self._suspects = waiting | ends
         self._max_records = max(1, count // 2)
         if isinstance(failure, _NOT_THE_RECORD):
             return

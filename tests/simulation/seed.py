@@ -20,6 +20,7 @@ from streamsched.domain.signals.signal import Replay
 from streamsched.log.topics import LAUNCH, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG, WAKEUPS, topic_specs
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched.stream.agents.halts import read_halts
+from streamsched.stream.shards.fair_reader import FEW
 from streamsched.stream.turn import Positions, decode_positions
 from tests.simulation.database import Database
 from tests.simulation.fault import Fate, Fault, draw
@@ -77,7 +78,8 @@ async def _world(
     log, database = WatchedLog(clock, watch.see, random.Random(f"{seed} marks")), Database(clock)
     broker = MemoryBroker(log)
     await broker.create_topics(topic_specs(shards, timedelta(days=7)))
-    cluster = SimulatedCluster(loop, wire, log, database, max_records=rng.choice((3, 10, 100)), bug=bug)
+    most, few = rng.choice((3, 10, 100)), 1 if seed % 2 else FEW
+    cluster = SimulatedCluster(loop, wire, log, database, max_records=most, few_records=few, bug=bug)
     wire.host = cluster
     cluster.open()
     traffic = Traffic(rng, broker, database, shards=shards, events=rng.choice((20, 60)))

@@ -46,13 +46,14 @@ class SimulatedCluster:
         database: Database,
         *,
         max_records: int,
+        few_records: int,
         bug: Bug | None,
     ) -> None:
         self._loop = loop
         self._wire = wire
         self._log = log
         self._database = database
-        self._max_records = max_records
+        self._max_records, self._few_records = max_records, few_records
         self._bug = bug
         self._lives = 0
         self._alive: dict[str, tuple[str, str]] = {}
@@ -93,7 +94,7 @@ class SimulatedCluster:
 
     async def _worker(self, identity: str) -> None:
         broker = SimulationBroker(self._log, self._wire, bug=self._bug)
-        settings = ShardSettings(max_records=self._max_records, recovery_s=5.0)
+        settings = ShardSettings(max_records=self._max_records, few_records=self._few_records, recovery_s=5.0)
         leases = SimulationLeases(self._database, self._wire)
         await Worker(
             broker, leases, LeaseHolder(identity, "host", 1), ttl=TTL, settings=settings, back_off=BackOff(0.1, 1.0)

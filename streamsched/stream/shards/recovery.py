@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import ConfigurationError, DecodeError, UnavailableError
-from streamsched.log.topics import ATTEMPT_KEY, BARRIERS_KEY, POSITION_KEY, RETIRED_KEY, SIGNALS
+from streamsched.log.topics import ATTEMPT_KEY, BACKLOGS_KEY, BARRIERS_KEY, POSITION_KEY, RETIRED_KEY, SIGNALS
 from streamsched.ports.broker import Broker, Reader, TopicPartition
-from streamsched.stream import crash_guard
+from streamsched.stream import backlogs, crash_guard
 from streamsched.stream.app import ShardApp
+from streamsched.stream.backlogs import Backlogs
 from streamsched.stream.crash_guard import ShardAttempt
 from streamsched.stream.turn import Positions, decode_positions
 
@@ -24,11 +25,13 @@ class Recovered(NamedTuple):
 
     Attributes:
         positions: those committed with the state.
+        backlogs: of the partitions of which more is taken.
         attempt: the process that did not stop cleanly, if any.
         signals_end: where the shard's partition of `signals` ends.
     """
 
     positions: Positions
+    backlogs: Mapping[TopicPartition, Backlogs]
     attempt: ShardAttempt | None
     signals_end: int
 
@@ -61,7 +64,8 @@ async def recover(broker: Broker, app: ShardApp, *, wait_s: float, on_progress: 
     await app.homes.prepare(reserved.get(BARRIERS_KEY))
     position = reserved.get(POSITION_KEY)
     positions = {} if position is None else decode_positions(position)
-    return Recovered(positions, _attempt(reserved.get(ATTEMPT_KEY)), ends[signals])
+    waiting = backlogs.decode(reserved.get(BACKLOGS_KEY))
+    return Recovered(positions, waiting, _attempt(reserved.get(ATTEMPT_KEY)), ends[signals])
 
 
 async def _restore(
@@ -91,4 +95,4 @@ def _attempt(value: bytes | None) -> ShardAttempt | None:
 
 
 #: The keys of records that are not rows.
-_RESERVED: Final = frozenset((POSITION_KEY, ATTEMPT_KEY, BARRIERS_KEY, RETIRED_KEY))
+_RESERVED: Final = frozenset((POSITION_KEY, BACKLOGS_KEY, ATTEMPT_KEY, BARRIERS_KEY, RETIRED_KEY))

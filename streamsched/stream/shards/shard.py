@@ -6,7 +6,7 @@ Shard n owns partition n of `signals` and of every changelog, and the public par
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,15 +15,18 @@ from typing import Final
 import structlog
 
 from streamsched.domain.errors import FencedError, UnavailableError
-from streamsched.log.topics import APP_ID, LAUNCH, POSITION_KEY, SIGNALS, TRIGGERS_CHANGELOG
-from streamsched.ports.broker import Broker, Chunk, Reader, TopicPartition, Writer
+from streamsched.log.topics import APP_ID, BACKLOGS_KEY, LAUNCH, POSITION_KEY, SIGNALS, TRIGGERS_CHANGELOG
+from streamsched.ports.broker import Broker, Chunk, TopicPartition, Writer
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.reports import UnreadDeletion
 from streamsched.process.cancellation import cancel
+from streamsched.stream import backlogs
 from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.app import ShardApp, ShardSpec, make_app
 from streamsched.stream.crash_guard import CrashGuard
 from streamsched.stream.poison_search import PoisonRecord, PoisonSearch
+from streamsched.stream.shards.fair_reader import FEW, FairReader
+from streamsched.stream.shards.launch_room import LARGEST
 from streamsched.stream.shards.pace import TurnPace
 from streamsched.stream.shards.position_reporter import PositionReporter
 from streamsched.stream.shards.recovery import recover
@@ -56,6 +59,8 @@ class ShardSettings:
         order_s: seconds that signals of a schedule wait at most until their order is known.
         finish_s: seconds that stopping waits for the turn in flight.
         clock: the time of the installation; None: that of the log's records.
+        few_records: records of a partition in a turn that are taken whoever has sent them (`shards.fair_reader`).
+        backlog_room: the most records of backlogs in the next turn.
     """
 
     dedupe_horizon: timedelta = timedelta(days=4)
@@ -70,6 +75,8 @@ class ShardSettings:
     order_s: float = 30.0
     state_format: StateFormat = field(default_factory=StateFormat)
     clock: Clock | None = None
+    few_records: int = FEW
+    backlog_room: Callable[[], int] = lambda: LARGEST
 
 
 class Stopwatch:
@@ -131,7 +138,9 @@ class Shard:
         self._running: asyncio.Task[None] | None = None
         self._app: ShardApp | None = None
         self._writer: Writer | None = None
-        self._reader: Reader | None = None
+        self._reader: FairReader | None = None
+        #: As it stands in the changelog.
+        self._backlogs: bytes | None = None
         self._first_turn: Stopwatch | None = None
 
     @property
@@ -181,10 +190,15 @@ class Shard:
         self._positions = {source: recovered.positions.get(source, 0) for source in await sources(broker, number)}
         self._known = frozenset(recovered.positions)
         self._app.homes.delivery.start(self._positions[self._signals], recovered.signals_end)
-        self._reader = await broker.reader(
-            {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS}
+        self._reader = await FairReader.open(
+            broker,
+            {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS},
+            recovered.backlogs,
+            few=self._settings.few_records,
         )
-        await self._writer.commit([self._guard.recovered(recovered.attempt, records=2 * self._settings.max_records)])
+        self._backlogs = backlogs.encode(self._reader.backlogs)
+        suspects = 2 * self._settings.max_records + sum(each.next - each.start for each in recovered.backlogs.values())
+        await self._writer.commit([self._guard.recovered(recovered.attempt, records=suspects)])
         read_s = since.lap()
         self._stats.recovery_s = fence_s + read_s
         self._update_stats()
@@ -232,6 +246,7 @@ class Shard:
             Exception: processing failed. After any exception the shard must restart from the log.
         """
         assert self._app is not None
+        assert self._reader is not None
         assert self._writer is not None
         if (lapsed := self._app.homes.barriers.lapse(self._loop.time())) is not None:
             await self._writer.commit([lapsed])
@@ -244,14 +259,14 @@ class Shard:
             await self._app.process(
                 self._taken,
                 in_order=all(chunk.at != self._signals for chunk in self._left),
-                through_log=self._guard.careful or self._poison_search.has_suspects,
+                through_log=self._is_careful,
             )
         else:
             self._app.refuse(self._taken[0], poison)
         folded = self._loop.time()
-        positions = self._positions | {chunk.at: chunk.next_position for chunk in self._taken}
+        positions = self._reader.reached(self._positions, self._taken)
         await self._end_turn(positions)
-        self._turn.emit(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions))
+        self._emit_positions(positions)
         if self._guard.careful:
             self._turn.emit(*self._guard.after(self._taken))
         self._stats.enter("committing")
@@ -261,6 +276,18 @@ class Shard:
         if self._app.homes.barriers.had_barriers():
             self._pace.hurry(folded + commit_s)
         self._pace.record_turn(self._stats.chunk, began=began, folding_s=folded - began, commit_s=commit_s)
+
+    @property
+    def _is_careful(self) -> bool:
+        """Whether it searches for a record that fails its turns or ends its processes."""
+        return self._guard.careful or self._poison_search.has_suspects
+
+    def _emit_positions(self, positions: Positions) -> None:
+        assert self._reader is not None
+        self._turn.emit(TRIGGERS_CHANGELOG, self.number, POSITION_KEY, encode_positions(positions))
+        if (encoded := backlogs.encode(self._reader.backlogs)) != self._backlogs:
+            self._turn.emit(TRIGGERS_CHANGELOG, self.number, BACKLOGS_KEY, encoded)
+            self._backlogs = encoded
 
     async def _end_turn(self, positions: Positions) -> None:
         """What the barriers of this turn lead to, behind all else that it emits."""
@@ -291,7 +318,12 @@ class Shard:
         try:
             if pause_s := self._pace.pause_s(self._loop.time()):
                 await asyncio.sleep(pause_s)
-            chunks = await self._reader.read(max_records=self._pace.max_records, timeout=self._settings.idle_s)
+            chunks = await self._reader.read(
+                max_records=self._pace.max_records,
+                timeout=self._settings.idle_s,
+                room=self._settings.backlog_room(),
+                in_order=self._is_careful,
+            )
             chunks = await self._catch_up(chunks)
         finally:
             self._reading = False
