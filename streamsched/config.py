@@ -128,6 +128,8 @@ class ApiSettings(SettingGroup):
             `scheduler.example.org`, `*.example.org` for its subdomains, `*` for any. Always allowed: loopback names and
             addresses, `api_host`, the host of `emit_url`, and any IP address if `api_host` is 0.0.0.0 or ::.
         body_limit: largest request body in bytes.
+        backlog_limit: events of a namespace over HTTP are refused (429, with Retry-After) while others of it wait for
+            longer than that to be read from the log; 0: never.
         update_schedules: whether a deployment that does not say so updates schedules that exist: `true` or `false`.
         pages_url: where people open the pages, such as `https://scheduler.example.org`, for links in notifications;
             empty: they have none, and with `dev` those of this machine.
@@ -140,6 +142,7 @@ class ApiSettings(SettingGroup):
     access: str = setting("tokens", one_of("tokens", "open"))
     allowed_hosts: Sequence[str] = setting("", hosts)
     body_limit: int = setting(16 * 1024 * 1024, number(1024, unit=" bytes"), variable="body_limit")
+    backlog_limit: timedelta = setting(timedelta(seconds=60), variable="backlog_limit")
     update_schedules: bool = setting(True, variable="update_schedules")
     pages_url: str = setting("", lambda text: _HTTP(text).rstrip("/"), variable="pages_url")
 

@@ -1,4 +1,5 @@
-"""What an API process checks requests against: the quotas of namespaces, and its share of their events per second.
+"""What an API process checks requests against: the quotas of namespaces, its share of their events per second, and how
+long their events wait already.
 
 Quotas are read again when they are used and are older than `REUSE`; while requests come, that is once a second, beside
 the requests. Events are charged to tokens that the process holds (`domain.quotas.event_level`); it takes them by one
@@ -19,7 +20,13 @@ from typing import Final
 
 import structlog
 
-from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError, describe_failure
+from streamsched.domain.errors import (
+    BacklogExceededError,
+    BodyExceededError,
+    RateExceededError,
+    UnavailableError,
+    describe_failure,
+)
 from streamsched.domain.events.event import Fact, namespace_of
 from streamsched.domain.quotas.event_level import HELD, LeaseRequest, wait_s
 from streamsched.domain.quotas.limited import Quota
@@ -32,6 +39,8 @@ log = structlog.get_logger()
 
 #: Seconds that a request waits for PostgreSQL at most.
 PATIENCE_S: Final = 5.0
+#: The most seconds until a client whose namespace has a backlog is to try again.
+LONGEST_S: Final = 30
 #: How long quotas and tokens are used before they are read again. When they are older than `STALE`, as after a time
 #: without requests, a request waits for them.
 REUSE: Final = timedelta(seconds=1)
@@ -66,12 +75,24 @@ class _Budget:
 class QuotaWatch:
     """Checks requests. Used by one event loop."""
 
-    def __init__(self, store: EventQuotas, clock: Clock, process: str, metrics: Metrics) -> None:
-        """`process`: a name that no other process has."""
+    def __init__(
+        self,
+        store: EventQuotas,
+        clock: Clock,
+        process: str,
+        metrics: Metrics,
+        *,
+        backlog_limit: timedelta = timedelta(0),
+    ) -> None:
+        """`process`: a name that no other process has. `backlog_limit`: how long events of a namespace may wait to be
+        read while new ones are taken; 0: without end.
+        """
         self._store = store
         self._clock = clock
         self._process = process
         self._metrics = metrics
+        self._backlog_limit = backlog_limit
+        self._backlogs: Mapping[str, datetime] = {}
         self._limits: Limits = {}
         self._budgets: dict[str, _Budget] = {}
         self._read_at: datetime | None = None
@@ -86,12 +107,15 @@ class QuotaWatch:
 
         Raises:
             BodyExceededError: one of the namespaces does not allow a body of that size.
+            BacklogExceededError: events of one of them wait for too long already.
             RateExceededError: one of them has sent as many events as it may.
         """
         await self._keep_current()
-        if not self._limits:
+        if not self._limits and not self._backlogs:
             return
         events = Counter(map(namespace_of, facts))
+        for namespace in self._backlogs.keys() & events:
+            self._check_backlog(namespace)
         for namespace in events:
             await self.check_body(namespace, body)
         await self.charge(events)
@@ -138,6 +162,17 @@ class QuotaWatch:
             if (budget := self._budgets.get(name)) is not None:
                 budget.tokens -= amount
                 budget.accepted += amount
+
+    def _check_backlog(self, namespace: str) -> None:
+        age = self._clock.now() - self._backlogs[namespace]
+        if age > self._backlog_limit:
+            self._metrics.add("backlog_refused_total")
+            raise BacklogExceededError(
+                namespace,
+                age_s=age.total_seconds(),
+                limit_s=self._backlog_limit.total_seconds(),
+                retry_after=min(LONGEST_S, 1 + (age - self._backlog_limit) // timedelta(seconds=1)),
+            )
 
     async def refresh(self) -> None:
         """Reads the quotas, and takes this process's share of the events of each namespace that sends some."""
@@ -199,6 +234,7 @@ class QuotaWatch:
 
     async def _read(self) -> None:
         limits = await self._store.limits()
+        self._backlogs = await self._store.backlogs() if self._backlog_limit else {}
         now = self._clock.now()
         rates = {name: own[Quota.EVENTS] for name, own in limits.items() if Quota.EVENTS in own}
         self._budgets = {

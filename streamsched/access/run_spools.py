@@ -26,6 +26,7 @@ from streamsched.access.event_intake import EventIntake
 from streamsched.codec import event as event_codec
 from streamsched.domain.access.grant import Caller
 from streamsched.domain.errors import (
+    BacklogExceededError,
     BodyExceededError,
     RateExceededError,
     Refusal,
@@ -201,7 +202,7 @@ class RunSpools:
             taken = await self._intake.take(caller, events, body=body, dialect=_DIALECT)
         except (BodyExceededError, TooLargeError):
             return TooLarge(_ZERO)
-        except (RateExceededError, UnavailableError) as exc:
+        except (BacklogExceededError, RateExceededError, UnavailableError) as exc:
             return Unreachable(_ZERO, describe_failure(exc))
         return Refused(_ZERO, tuple(taken.denied)) if taken.denied else Accepted(_ZERO)
 

@@ -10,7 +10,7 @@ import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from streamsched.admin.changelog import lags
@@ -39,6 +39,8 @@ _LATE_OK: Final = 30.0
 _SNAPSHOT_OK: Final = 600.0
 #: Namespaces that a finding names.
 _NAMED: Final = 10
+#: What waits longer is more than a burst.
+_BACKLOG_OK: Final = timedelta(seconds=10)
 
 
 async def examine(
@@ -142,6 +144,7 @@ def _database(
     found.append(skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
     found.append(_snapshot(facts.snapshot))
     found += [_deleted_unread(each) for each in facts.deletions[:_NAMED]]
+    found += [_backlog(name, facts.now - since) for name, since in list(facts.backlogs.items())[:_NAMED]]
     found += clock_checks(facts.clock, facts.processes, facts.zones)
     return found
 
@@ -163,6 +166,17 @@ def _deleted_unread(found: UnreadDeletion) -> CheckResult:
         f"deleted from the log before they were read: {found.text}, seen at {found.at:%Y-%m-%d %H:%M:%S}Z",
         "send those events again, their ids make repeats harmless; keep the topic longer than workers are ever away: "
         "STREAMSCHED_RETENTION, and retention.ms and retention.bytes of Kafka's topic",
+    )
+
+
+def _backlog(namespace: str, age: timedelta) -> CheckResult:
+    """It has sent more than is processed; others are not held up."""
+    whose = f"of namespace '{namespace}'" if namespace else "that are no events"
+    return CheckResult(
+        "backlogs",
+        CheckLevel.WARNING if age > _BACKLOG_OK else CheckLevel.OK,
+        f"records {whose} have waited for {max(0.0, age.total_seconds()):.0f} s behind others of theirs",
+        "see what sends so many; more workers take more; the quota events_per_second limits what comes over HTTP",
     )
 
 

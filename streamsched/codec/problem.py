@@ -13,6 +13,7 @@ from http import HTTPStatus
 from typing import Any, Final
 
 from streamsched.domain.errors import (
+    BacklogExceededError,
     BodyExceededError,
     ConfigurationError,
     ConflictError,
@@ -45,6 +46,7 @@ STATUSES: Final[Mapping[type[StreamschedError], HTTPStatus]] = {
     UnauthenticatedError: HTTPStatus.UNAUTHORIZED,
     ForbiddenError: HTTPStatus.FORBIDDEN,
     RateExceededError: HTTPStatus.TOO_MANY_REQUESTS,
+    BacklogExceededError: HTTPStatus.TOO_MANY_REQUESTS,
     BodyExceededError: HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
     QuotaExceededError: HTTPStatus.FORBIDDEN,
     FencedError: HTTPStatus.SERVICE_UNAVAILABLE,

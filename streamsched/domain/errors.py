@@ -17,6 +17,7 @@
     ├── QuotaExceededError            a namespace would have more than an admin allows it
     │   ├── RateExceededError         … now; it may again later
     │   └── BodyExceededError         … in one request
+    ├── BacklogExceededError          events of a namespace wait too long already for more to be taken now
     ├── FencedError                   a newer owner has taken over; this one must stop and restart from the log
     ├── UnavailableError              a remote system cannot be reached; a retry may help
     └── ConfigurationError            the installation is wrong: missing Java, a port in use, a topic of another shape
@@ -224,6 +225,26 @@ class RateExceededError(QuotaExceededError):
             f"none is left for {'this event' if wanted == 1 else f'these {wanted}'}; try again in {retry_after} s"
         )
         super().__init__(namespace, quota, limit, used=used, wanted=wanted, message=message)
+        self.retry_after = retry_after
+
+
+class BacklogExceededError(StreamschedError):
+    """Records of a namespace wait longer than new events are taken for it; `retry_after`: seconds until to try again.
+
+    Attributes:
+        namespace: which.
+        age_s: how long the first has waited.
+    """
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, namespace: str, *, age_s: float, limit_s: float, retry_after: int) -> None:
+        super().__init__(
+            f"events of namespace '{namespace}' wait for {age_s:.0f} s already, and new ones are taken up to "
+            f"{limit_s:.0f} s; try again in {retry_after} s"
+        )
+        self.namespace = namespace
+        self.age_s = age_s
         self.retry_after = retry_after
 
 

@@ -19,6 +19,10 @@ class EventQuotas(Protocol):
         """The quotas of all namespaces, without what is in use."""
         ...
 
+    async def backlogs(self) -> Mapping[str, datetime]:
+        """By namespace since when its first event waits to be read behind others of it (UTC)."""
+        ...
+
     async def lease(
         self, process: str, demands: Mapping[str, LeaseRequest], limits: Mapping[str, int], *, now: datetime
     ) -> Mapping[str, EventLease]:

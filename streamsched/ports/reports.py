@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final, NamedTuple, Protocol
 
@@ -45,6 +45,7 @@ class ShardReport:
         positions: where its next turn starts.
         silent_s: seconds since its last step was done, an empty read included.
         deleted: what was deleted unread, the newest last; those of former processes stay stored while there are none.
+        waiting_since: by namespace the log time of the first record of its backlog, in milliseconds.
     """
 
     shard: int
@@ -59,6 +60,7 @@ class ShardReport:
     positions: Mapping[TopicPartition, int]
     silent_s: float = 0.0
     deleted: Sequence[UnreadDeletion] = ()
+    waiting_since: Mapping[str, int] = field(default_factory=dict)
 
 
 class ReportStore(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
+from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from streamsched.domain.errors import StreamschedError
@@ -114,6 +115,9 @@ class ProcessHealth:
         replace("shard_keys_lost", [(label, each.lost_keys) for label, each in by_shard])
         replace("shard_events_refused", [(label, each.refused) for label, each in by_shard])
         replace("shard_unread_deleted", [(label, each.unread_deleted) for label, each in by_shard])
+        waiting = [(name, since) for each in stats.values() for name, since in each.waiting_since.items()]
+        first = {name: since / 1000 for name, since in sorted(waiting, key=itemgetter(1), reverse=True)}
+        replace("backlog_first_timestamp_seconds", [({"namespace": name}, since) for name, since in first.items()])
         replace("shard_recovery_seconds", [(label, each.recovery_s) for label, each in by_shard])
 
     def _shards(self) -> Mapping[str, str | None]:

@@ -167,7 +167,9 @@ def api_services(services: Services) -> ApiServices:
             pools=PoolStore(pool),
             clusters=ClusterStore(pool),
             quotas=quotas,
-            quota_watch=QuotaWatch(quotas, clock, services.identity.id, metrics),
+            quota_watch=QuotaWatch(
+                quotas, clock, services.identity.id, metrics, backlog_limit=settings.api.backlog_limit
+            ),
         ),
         access=AccessServices(
             allowed_hosts=allowed_hosts(settings),

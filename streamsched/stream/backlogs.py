@@ -61,10 +61,12 @@ class Backlogs:
     Attributes:
         next: every record before it is taken but those of `positions`.
         positions: by namespace where its backlog goes on, at most `next`.
+        since: the log times of the first records of backlogs, in milliseconds; not stored.
     """
 
     next: int
     positions: dict[str, int] = field(default_factory=dict)
+    since: dict[str, int] = field(default_factory=dict, compare=False)
 
     @property
     def start(self) -> int:
@@ -97,7 +99,7 @@ class Backlogs:
             if name in self.positions:
                 continue
             if name in large and taken[name] == share:
-                self.positions[name] = record.offset
+                self.positions[name], self.since[name] = record.offset, record.time_ms
             else:
                 taken[name] += 1
                 yield record
@@ -106,10 +108,13 @@ class Backlogs:
         """The records of a chunk at the position of a backlog that are its own. When it has reached `next`, it is no
         more.
         """
-        if chunk.next_position < self.next:
-            self.positions[name] = chunk.next_position
-        else:
+        if chunk.next_position >= self.next:
             del self.positions[name]
+            self.since.pop(name, None)
+        else:
+            self.positions[name] = chunk.next_position
+            if chunk.records:
+                self.since[name] = chunk.records[-1].time_ms
         found = [each for each in chunk.records if each.offset < self.next and namespace(each) == name]
         return chunk._replace(records=found, next_position=min(chunk.next_position, self.next))
 
@@ -118,6 +123,7 @@ class Backlogs:
         self.next = max(self.next, position)
         kept = {name: max(at, position) for name, at in self.positions.items()}
         self.positions = {name: at for name, at in kept.items() if at < self.next}
+        self.since = {name: since for name, since in self.since.items() if name in self.positions}
 
 
 def encode(backlogs: Mapping[TopicPartition, Backlogs]) -> bytes | None:

@@ -185,6 +185,13 @@ _SHARDS: Final = (
         "Does an event open too many keys?",
     ),
     Metric(
+        "backlog_first_timestamp_seconds",
+        _G,
+        ("namespace",),
+        "When the first record was appended that the shards of this process have yet to take of a namespace's backlog",
+        "Does a namespace send more than is processed?",
+    ),
+    Metric(
         "shard_unread_deleted",
         _G,
         ("shard",),
@@ -383,6 +390,13 @@ _NAMESPACES: Final = (
         ("quota",),
         "Requests refused by this process for events_per_second or body_bytes of a namespace",
         "Is a quota reached?",
+    ),
+    Metric(
+        "backlog_refused_total",
+        _C,
+        (),
+        "Requests refused by this process since events of their namespace wait for too long already",
+        "Does a namespace send more than is processed?",
     ),
 )
 

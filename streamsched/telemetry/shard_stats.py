@@ -31,6 +31,7 @@ class ShardStats:
         unread_deleted: records that were deleted from the log before they were read, since the process started.
         deleted: the last ten spans of them.
         positions: where the next turn starts.
+        waiting_since: by namespace the log time of the first record of its backlog, in milliseconds.
     """
 
     doing: str = "starting"
@@ -46,6 +47,7 @@ class ShardStats:
     unread_deleted: int = 0
     deleted: tuple[UnreadDeletion, ...] = ()
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    waiting_since: Mapping[str, int] = field(default_factory=dict)
 
     def enter(self, doing: str) -> None:
         """Sets `doing` and increases `progress`."""

@@ -42,7 +42,7 @@ class Shard:
         self.positions = {AT: 0}
         self._stored: bytes | None = None
         self._reader: FairReader | None = None
-        self._numbers = 0
+        self._numbers = self._room = 0
 
     async def append(self, name: str, count: int) -> None:
         self._numbers += count
@@ -51,12 +51,13 @@ class Shard:
     async def restart(self) -> None:
         if self._reader is not None:
             await self._reader.close()
-        self._reader = await FairReader.open(self.broker, self.positions, decode(self._stored))
+        self._reader = await FairReader.open(self.broker, self.positions, decode(self._stored), room=lambda: self._room)
 
     async def turn(self, *, room: int, in_order: bool, parts: int = 1) -> bool:
         """Returns whether there was anything to take."""
         assert self._reader is not None
-        chunks = await self._reader.read(max_records=1000, timeout=0.0, room=room, in_order=in_order)
+        self._room = room
+        chunks = await self._reader.read(max_records=1000, timeout=0.0, in_order=in_order)
         for taken in self._split(chunks) if in_order and parts > 1 else [chunks]:
             for chunk in taken:
                 self.taken += chunk.records

@@ -126,7 +126,8 @@ async def accept(
     allows. `errors` has the first 1000 refused events; `refused` counts all when there are more. An event whose id is
     already known has no effect. An event that the caller may not announce is refused like an invalid one; 403 when it
     may announce none of them. 429, and no event is accepted, when a namespace has sent as many events as its quota
-    allows; `Retry-After` says when to send them again.
+    allows, or when earlier ones of it wait for longer than `backlog_limit` to be read; `Retry-After` says when to send
+    them again.
 
     `unheard` lists the event keys, such as `partition:default.flights`, that no schedule listens to; a frequent cause
     is a misspelt name. It is null when the check did not finish in time and missing with `check=none`. `keyless` lists

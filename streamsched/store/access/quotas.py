@@ -24,7 +24,7 @@ from streamsched.domain.quotas.quota import Limits, QuotaGrowth, QuotaUse
 from streamsched.domain.revision import Expected, digest
 from streamsched.store.catalog.history import record
 from streamsched.store.catalog.quota_counts import check, uses
-from streamsched.store.connections import Connection, Pool, translate_errors
+from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.limits import namespace_runs
 from streamsched.store.sql import Select, queries
 
@@ -33,6 +33,13 @@ class _Limit(NamedTuple):
     namespace: str
     quota: str
     most: int
+
+
+class _Backlog(NamedTuple):
+    """Since when a namespace waits for its own backlog."""
+
+    namespace: str
+    since: datetime
 
 
 class _LockedQuota(NamedTuple):
@@ -59,9 +66,15 @@ class _Share(NamedTuple):
 
 _SQL: Final = queries("access/quotas")
 _LIMITS: Final = Select(_SQL["limits"], _Limit)
+_BACKLOGS: Final = Select(_SQL["backlogs"], _Backlog)
 _LOCK: Final = Select(_SQL["lock"], _LockedQuota)
 _LOCK_LEVELS: Final = Select(_SQL["lock_levels"], _Level)
 _SHARES: Final = Select(_SQL["shares"], _Share)
+
+
+async def read_backlogs(executor: Executor) -> Mapping[str, datetime]:
+    """By namespace the log time of the first record that waits behind others of it, by the last reports of shards."""
+    return {row.namespace: row.since for row in await _BACKLOGS.fetch(executor)}
 
 
 class QuotaStore:
@@ -79,6 +92,11 @@ class QuotaStore:
             for row in await _LIMITS.fetch(self._pool, list(Quota)):
                 found.setdefault(row.namespace, {})[Quota(row.quota)] = row.most
         return found
+
+    async def backlogs(self) -> Mapping[str, datetime]:
+        """`ports.event_quotas.EventQuotas.backlogs`, by the last reports of shards."""
+        with translate_errors():
+            return await read_backlogs(self._pool)
 
     async def list_all(self, *, now: datetime, after: str = "", limit: int | None = None) -> Sequence[QuotaUse]:
         """Quotas with what is in use, by namespace; those of at most `limit` namespaces after `after`."""

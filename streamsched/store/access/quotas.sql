@@ -4,6 +4,13 @@
 -- Those of all namespaces, of the kinds $1: a newer release may know more.
 SELECT namespace, quota, most FROM quotas WHERE quota = ANY($1::text[]);
 
+-- name: backlogs
+-- By namespace since when its first record waits, by reports that are not older than those of a live worker can be.
+SELECT w.key AS namespace, to_timestamp(min(w.value::bigint) / 1000.0) AS since
+FROM shard_reports, jsonb_each_text(report -> 'waiting_since') AS w
+WHERE reported_at > clock_timestamp() - interval '15 seconds'
+GROUP BY 1 ORDER BY 2, 1;
+
 -- name: lock
 -- One quota, locked.
 SELECT most, reason FROM quotas WHERE namespace = $1 AND quota = $2 FOR UPDATE;

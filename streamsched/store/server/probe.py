@@ -14,6 +14,7 @@ from streamsched.ports.broker import TopicPartition
 from streamsched.ports.leases import Lease
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.ports.reports import UnreadDeletion
+from streamsched.store.access.quotas import read_backlogs
 from streamsched.store.access.spools import read_last_refused
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import Pool, translate_errors
@@ -74,6 +75,7 @@ class DatabaseFacts:
         processes: of the installation, that have said something lately.
         zones: that definitions of schedules name.
         deletions: what was deleted from the log unread in the last week, the newest first.
+        backlogs: by namespace since when it waits for records of its own.
         snapshot: the oldest transaction that keeps dead rows from being removed; None: none, or this user may not see.
         unread: lines of the history that each of its readers has not read.
         stored: where the intakes of records from the log stand.
@@ -98,6 +100,7 @@ class DatabaseFacts:
     zones: Sequence[ZoneUse] = ()
     snapshot: HeldSnapshot | None = None
     deletions: Sequence[UnreadDeletion] = ()
+    backlogs: Mapping[str, datetime] = field(default_factory=dict)
     unread: Mapping[str, int] = field(default_factory=dict)
     stored: Mapping[TopicPartition, int] = field(default_factory=dict)
 
@@ -198,6 +201,7 @@ class DatabaseProbe:
                     unread=dict(await _UNREAD.fetch(connection)),
                     stored=await read_positions(connection),
                     deletions=await read_deletions(connection, row.now - _RECENT, row.now),
+                    backlogs=await read_backlogs(connection),
                 )
 
 

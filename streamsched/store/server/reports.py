@@ -153,6 +153,7 @@ def _to_json(report: ShardReport) -> dict[str, Any]:
         "halted": report.halted,
         "positions": positions,
         "silent_s": round(report.silent_s, 1),
+        **({"waiting_since": dict(report.waiting_since)} if report.waiting_since else {}),
         **({"deleted": [each._asdict() for each in report.deleted]} if report.deleted else {}),
     }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final, Self
 
 from streamsched.log.topics import SIGNALS
@@ -14,6 +14,8 @@ from streamsched.stream.turn import Positions
 _SHARED: Final = 4
 #: Records of a partition that are always taken.
 FEW: Final = 250
+#: Records of backlogs in one read.
+LARGEST: Final = 8_000
 #: Seconds that a read waits for records while those of backlogs may not be taken.
 _HELD_S: Final = 0.05
 
@@ -26,12 +28,20 @@ class FairReader:
         backlogs: by partition; as of the last `read` or `reached`.
     """
 
-    def __init__(self, broker: Broker, front: Reader, backlogs: dict[TopicPartition, Backlogs], few: int) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        front: Reader,
+        backlogs: dict[TopicPartition, Backlogs],
+        few: int,
+        room: Callable[[], int],
+    ) -> None:
         """Use `open`."""
         self.backlogs = backlogs
-        self._few = few
         self._broker = broker
         self._front = front
+        self._few = few
+        self._room = room
         self._in_order = False
         #: By partition and namespace the reader of a backlog, and how many records it reads.
         self._behind: dict[tuple[TopicPartition, str], Reader] = {}
@@ -45,22 +55,32 @@ class FairReader:
         backlogs: Mapping[TopicPartition, Backlogs],
         *,
         few: int = FEW,
+        room: Callable[[], int] = lambda: LARGEST,
     ) -> Self:
         """`positions`: before which all is taken; `backlogs`: of the partitions of which more is; `few`: records of a
-        partition in one read that are always taken.
+        partition in one read that are always taken; `room`: says before a read with backlogs how many of their records
+        may be taken, about.
 
         Raises:
             UnavailableError: the broker is unavailable.
         """
         known = {at: each for at, each in backlogs.items() if at in positions and each.start >= positions[at]}
         front = await broker.reader({**positions, **{at: each.next for at, each in known.items()}})
-        return cls(broker, front, known, few)
+        return cls(broker, front, known, few, room)
 
-    async def read(self, *, max_records: int, timeout: float, room: int, in_order: bool) -> list[Chunk]:
+    @property
+    def waiting_since(self) -> Mapping[str, int]:
+        """By namespace the log time of the first record of its backlogs, in milliseconds, as far as it is known."""
+        found: dict[str, int] = {}
+        for each in self.backlogs.values():
+            for name, since in each.since.items():
+                found[name] = min(since, found.get(name, since))
+        return found
+
+    async def read(self, *, max_records: int, timeout: float, in_order: bool) -> list[Chunk]:
         """The next records, as `Reader.read` returns them; a partition may come again, with earlier records.
 
-        `room`: the most records of backlogs, about; fewer are taken while others have some. `in_order`: each partition
-        in the order of its records instead, those left out that are taken.
+        `in_order`: each partition in the order of its records instead, those left out that are taken.
 
         Raises:
             UnavailableError: the broker is unavailable; the shard must start over.
@@ -70,6 +90,7 @@ class FairReader:
         if in_order or not self.backlogs:
             found = await self._front.read(max_records=max_records, timeout=timeout)
             return [self._untaken(chunk) if in_order else self._take_next(chunk, max_records) for chunk in found]
+        room = self._room()
         found = await self._front.read(max_records=max_records, timeout=0.0 if room else _HELD_S)
         fresh = [self._take_next(chunk, max_records) for chunk in found]
         alone = not any(chunk.records for chunk in fresh)

@@ -11,11 +11,10 @@ import structlog
 from streamsched.domain.errors import UnavailableError
 from streamsched.log.topics import LAUNCH
 from streamsched.ports.broker import Broker, TopicPartition
+from streamsched.stream.shards.fair_reader import LARGEST
 
 #: Jobs in the topic that are not stored: with more than that the room becomes smaller, with fewer than a third larger.
 MOST: Final = 1_000
-#: Records in a turn.
-LARGEST: Final = 8_000
 FIRST: Final = 250
 #: Seconds between two looks.
 _EVERY_S: Final = 0.2

@@ -25,8 +25,7 @@ from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.app import ShardApp, ShardSpec, make_app
 from streamsched.stream.crash_guard import CrashGuard
 from streamsched.stream.poison_search import PoisonRecord, PoisonSearch
-from streamsched.stream.shards.fair_reader import FEW, FairReader
-from streamsched.stream.shards.launch_room import LARGEST
+from streamsched.stream.shards.fair_reader import FEW, LARGEST, FairReader
 from streamsched.stream.shards.pace import TurnPace
 from streamsched.stream.shards.position_reporter import PositionReporter
 from streamsched.stream.shards.recovery import recover
@@ -195,6 +194,7 @@ class Shard:
             {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS},
             recovered.backlogs,
             few=self._settings.few_records,
+            room=self._settings.backlog_room,
         )
         self._backlogs = backlogs.encode(self._reader.backlogs)
         suspects = 2 * self._settings.max_records + sum(each.next - each.start for each in recovered.backlogs.values())
@@ -321,7 +321,6 @@ class Shard:
             chunks = await self._reader.read(
                 max_records=self._pace.max_records,
                 timeout=self._settings.idle_s,
-                room=self._settings.backlog_room(),
                 in_order=self._is_careful,
             )
             chunks = await self._catch_up(chunks)
@@ -397,3 +396,5 @@ class Shard:
         self._stats.halted = schedules.halted
         self._stats.lost_keys, self._stats.refused = schedules.lost_keys, schedules.refused_events
         self._stats.positions = self._positions
+        if self._reader is not None:
+            self._stats.waiting_since = self._reader.waiting_since

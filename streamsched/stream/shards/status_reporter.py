@@ -98,5 +98,6 @@ def _report(
         halted=stats.halted,
         positions=stats.positions,
         silent_s=silent_s,
+        waiting_since=stats.waiting_since,
         deleted=stats.deleted,
     )

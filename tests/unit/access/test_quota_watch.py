@@ -10,7 +10,7 @@ import pytest
 
 from streamsched.access import quota_watch
 from streamsched.access.quota_watch import REUSE, QuotaWatch
-from streamsched.domain.errors import BodyExceededError, RateExceededError, UnavailableError
+from streamsched.domain.errors import BacklogExceededError, BodyExceededError, RateExceededError, UnavailableError
 from streamsched.domain.events.event import CustomHappened
 from streamsched.domain.names import EventName
 from streamsched.domain.quotas.event_level import (
@@ -28,6 +28,7 @@ from streamsched.telemetry.metrics import Metrics
 from streamsched.testing.clock import SettableClock
 
 SALES = "sales"
+HAPPENED = CustomHappened(EventName(SALES, "go"))
 
 
 class Quotas:
@@ -37,6 +38,7 @@ class Quotas:
         self.known: dict[str, dict[Quota, int]] = {SALES: {Quota(name): most for name, most in limits.items()}}
         self.level: EventLevel | None = None
         self.shares: dict[str, EventShare] = {}
+        self.waiting: Mapping[str, datetime] = {}
         self.read, self.leases, self.away, self.silent = 0, 0, False, False
 
     async def limits(self) -> Limits:
@@ -46,6 +48,10 @@ class Quotas:
         self.read += 1
         await asyncio.sleep(0)
         return {name: dict(own) for name, own in self.known.items() if own}
+
+    async def backlogs(self) -> Mapping[str, datetime]:
+        self._ask()
+        return self.waiting
 
     async def lease(
         self, process: str, demands: Mapping[str, LeaseRequest], limits: Mapping[str, int], *, now: datetime
@@ -88,7 +94,7 @@ async def accepted(watch: QuotaWatch, times: int, amount: int = 1) -> int:
 async def test_without_quotas_nothing_is_leased_and_they_are_read_once_a_second(clock: SettableClock) -> None:
     quotas = Quotas()
     found = watch(quotas, clock)
-    facts = [CustomHappened(EventName(SALES, "go"))] * 500
+    facts = [HAPPENED] * 500
 
     for _ in range(100):
         await found.admit(facts, body=10**9)
@@ -213,3 +219,28 @@ async def test_a_quota_that_is_removed_ends_its_leases(clock: SettableClock) -> 
     clock.advance(2 * REUSE)
 
     assert await accepted(found, 500) == 500
+
+
+async def test_events_are_refused_while_earlier_ones_of_their_namespace_wait_for_too_long(
+    clock: SettableClock,
+) -> None:
+    quotas = Quotas()
+    found = QuotaWatch(quotas, clock, "api", Metrics(), backlog_limit=timedelta(seconds=60))
+    quotas.waiting = {SALES: clock.now() - timedelta(seconds=65)}
+
+    with pytest.raises(BacklogExceededError) as refused:
+        await found.admit([HAPPENED], body=10)
+    await found.admit([CustomHappened(EventName("other", "x"))], body=10)
+
+    assert (refused.value.retry_after, refused.value.age_s) == (6, 65)
+    assert "wait for 65 s already, and new ones are taken up to 60 s" in str(refused.value)
+    quotas.waiting = {SALES: clock.now() - timedelta(seconds=30)}
+    clock.advance(REUSE * 3)
+    await found.admit([HAPPENED], body=10)
+
+
+async def test_a_backlog_is_none_without_a_limit(clock: SettableClock) -> None:
+    quotas = Quotas()
+    quotas.waiting = {SALES: datetime.min.replace(tzinfo=UTC)}
+
+    await QuotaWatch(quotas, clock, "api", Metrics()).admit([HAPPENED], body=10)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
@@ -16,16 +17,19 @@ from streamsched.store.server.probe import DatabaseFacts, DatabaseProbe
 
 
 class Probe(DatabaseProbe):
-    """A database with these pending grants."""
+    """A database with these pending grants, and backlogs of these ages."""
 
-    def __init__(self, grants: tuple[str, ...] = (), total: int = 0) -> None:
+    def __init__(
+        self, grants: tuple[str, ...] = (), total: int = 0, backlogs: Mapping[str, timedelta] | None = None
+    ) -> None:
         self._grants, self._total = grants, total
+        self._backlogs = backlogs or {}
 
     async def facts(self) -> DatabaseFacts:
         return DatabaseFacts(
             server="17",
             revision="1",
-            now=datetime.now(UTC),
+            now=(now := datetime.now(UTC)),
             forbidden=(),
             outbox=0,
             outbox_since=None,
@@ -34,6 +38,7 @@ class Probe(DatabaseProbe):
             late=0.0,
             pending_grants=self._grants,
             pending_grants_total=self._total,
+            backlogs={name: now - age for name, age in self._backlogs.items()},
         )
 
 
@@ -60,6 +65,19 @@ async def test_pending_grants_are_named_and_the_others_counted() -> None:
     assert few.found == "pending: dataset finance.raw to sales, pool ops.cluster to sales"
     assert "streamsched grant list, give, refuse" in few.advice
     assert many.found == f"{few.found} and 8998 more"
+
+
+async def test_backlogs_are_named_and_those_that_are_no_burst_are_warnings() -> None:
+    assert await found("backlogs") == []
+    ages = {"sales": timedelta(seconds=90), "": timedelta(seconds=11), "ops": timedelta(seconds=-1)}
+
+    flood, nobodys, burst = await found("backlogs", Probe(backlogs=ages))
+
+    assert (flood.health, nobodys.health, burst.health) == (CheckLevel.WARNING, CheckLevel.WARNING, CheckLevel.OK)
+    assert flood.found == "records of namespace 'sales' have waited for 90 s behind others of theirs"
+    assert "more workers take more" in flood.advice
+    assert nobodys.found == "records that are no events have waited for 11 s behind others of theirs"
+    assert burst.found == "records of namespace 'ops' have waited for 0 s behind others of theirs"
 
 
 @pytest.mark.parametrize(
