@@ -20,6 +20,7 @@ LONG_MODULES: Final[Mapping[str, str]] = {
     "streamsched/store/jobs/backfills.py": "a request is chosen from, stored and changed; records beside it",
     "streamsched/spark/runner.py": "one run from its claim to its stored end, which process it gets included",
     "streamsched/config.py": "every setting beside its meaning, by subject",
+    "streamsched/telemetry/metric_table.py": "every metric beside its meaning, by subject",
     "tests/contracts/test_contract_catches.py": "a driver for each promise that it breaks",
     "streamsched/roles/launcher.py": "one process is put together in one place, from top to bottom",
 }

@@ -29,6 +29,7 @@ from streamsched.stream.shards.fair_reader import FEW, LARGEST, FairReader
 from streamsched.stream.shards.pace import TurnPace
 from streamsched.stream.shards.position_reporter import PositionReporter
 from streamsched.stream.shards.recovery import recover
+from streamsched.stream.shards.stopwatch import Stopwatch
 from streamsched.stream.state_format import StateFormat
 from streamsched.stream.turn import Positions, Turn, encode_positions, sources
 from streamsched.telemetry.shard_stats import ShardStats
@@ -76,19 +77,6 @@ class ShardSettings:
     clock: Clock | None = None
     few_records: int = FEW
     backlog_room: Callable[[], int] = lambda: LARGEST
-
-
-class Stopwatch:
-    """Seconds between laps by the event loop's clock, rounded to milliseconds for the log."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._at = self._loop.time()
-
-    def lap(self) -> float:
-        """Seconds since the last call, or since it was made."""
-        before, self._at = self._at, self._loop.time()
-        return round(self._at - before, 3)
 
 
 class Shard:
