@@ -33,7 +33,7 @@ from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
 from streamsched.api.problems import problem_response
 from streamsched.api.reads.logged_events import EVENT_LIST, newest_events
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import JSON, Body, Routes
 from streamsched.api.routing.rules import EMIT_ASKED, VIEW_ALL
@@ -91,7 +91,7 @@ async def list_events(
     cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
     """
     tail = await newest_events(services.events.broker, PUBLIC, depth=depth, text=text, limit=limit)
-    return rendered(EVENT_LIST.write(tail))
+    return json_response(EVENT_LIST.write(tail))
 
 
 @routes.post(
@@ -162,7 +162,7 @@ async def accept(
 
 def _answer(answer: dict[str, Any], refused: Sequence[Refusal]) -> Response:
     if answer["accepted"]:
-        return rendered(answer, status=HTTPStatus.ACCEPTED)
+        return json_response(answer, status=HTTPStatus.ACCEPTED)
     first = refused[0] if refused else Refusal(0, "$", "contains no event")
     problem = error_to_json(InvalidError(first.path, first.reason))
     return problem_response(problem | {"detail": f"no event was accepted: {problem['detail']}"} | answer)

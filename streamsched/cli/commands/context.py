@@ -121,7 +121,7 @@ def set_context(
             raise InvalidError("--token-stdin", "standard input has no token")
         file = "" if token_file is None else str(token_file.absolute())
         context = replace(context, token=token, token_env=token_env, token_file=file)
-    changed = contexts.having(context)
+    changed = contexts.put(context)
     if not contexts.known:
         changed = replace(changed, current=name)
     path = write_contexts(changed, os.environ)
