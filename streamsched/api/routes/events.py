@@ -6,7 +6,7 @@ acknowledged them.
 | one CloudEvent | `Content-Type: application/cloudevents+json` |
 | several CloudEvents | `Content-Type: application/cloudevents-batch+json` |
 | one CloudEvent with its attributes as `ce-*` headers | `ce-specversion` and any other content type |
-| native JSON, a CDAP notification, or a list of these | `Content-Type: application/json` |
+| native JSON, the form of a dialect, or a list of these | `Content-Type: application/json` |
 
 Each invalid event of a batch is reported with its index and the path of the field; the valid ones are accepted.
 Header `traceparent` (W3C Trace Context) applies to events without a context of their own; a malformed one is ignored.
@@ -119,7 +119,8 @@ async def accept(
         Check, Query(description="`listeners`: report event keys without a listening schedule. `none`: do not check.")
     ] = Check.LISTENERS,
 ) -> Response:
-    """Accepts one event or a list: CloudEvents (structured, batch or binary mode), native JSON or CDAP notifications.
+    """Accepts one event or a list: CloudEvents (structured, batch or binary mode), native JSON, or the form of a
+    dialect; the schema of the body names those that there are.
 
     202 `{"accepted", "ids", "errors", "unheard"}` when the log has acknowledged at least one event, 400 when all events
     are invalid. 413, and no event is accepted, when there are more than 10,000, or an event is larger than the log
