@@ -51,7 +51,7 @@ import uvloop
 
 from bench import stock
 from bench.installation import about
-from bench.probe import SHARDS, BareInstallation, Probe, bare_installation, landed
+from bench.probe import SHARDS, BareInstallation, Probe, bare_installation, partition_record
 from bench.worker_processes import Servers, WorkerProcesses, fresh_servers
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import Partitions, Trigger
@@ -69,12 +69,12 @@ SCHEDULES = 100
 LEAST_SESSION_S = 6.0
 
 
-def counting(numbers: range, wanted: int) -> list[tuple[str, Trigger]]:
+def counting_schedules(numbers: range, wanted: int) -> list[tuple[str, Trigger]]:
     """A schedule for each number, which waits for `wanted` partitions of its dataset."""
     return [(f"s{n}", Partitions(DatasetRef("default", f"d{n}"), wanted)) for n in numbers]
 
 
-async def balanced(workers: WorkerProcesses, seconds: float = 240) -> None:
+async def await_balance(workers: WorkerProcesses, seconds: float = 240) -> None:
     """Waits until all shards run, and every worker runs equally many."""
     async with asyncio.timeout(seconds):
         while True:
@@ -108,16 +108,16 @@ async def takeovers(servers: Servers, *, keys: int, rounds: int, lease_s: float)
     async with bare_installation(servers, lease_s) as site:
         for core in CORES:
             site.workers.start(core)
-        await balanced(site.workers)
+        await await_balance(site.workers)
         await site.drain()
         before = site.workers.resident_kb()
-        await site.put(counting(range(2 * keys), WANTED))
-        await site.append([landed(n, n) for n in range(2 * keys)])
+        await site.put(counting_schedules(range(2 * keys), WANTED))
+        await site.append([partition_record(n, n) for n in range(2 * keys)])
         await site.drain()
         grown = (site.workers.resident_kb() - before) / (2 * keys / 1000)
         found = []
         for number in range(rounds):
-            await balanced(site.workers)
+            await await_balance(site.workers)
             found.append(await takeover(site, number))
             site.workers.start(next(core for core in CORES if core not in site.workers.running))
         return found, grown
@@ -129,7 +129,7 @@ async def takeover(site: BareInstallation, number: int) -> Takeover:
     await site.put((probe.schedule, probe.trigger) for probe in probes)
     await site.append([probe.event(1) for probe in probes])
     await site.drain()
-    await balanced(site.workers)
+    await await_balance(site.workers)
     orphans = site.workers.shards_of(killed_core)
     probes = [probe for probe in probes if probe.key_shard in orphans]
     neighbour = Neighbour(site, Probe.at(f"neighbour{number}", min(site.workers.shards_of(survivor)), wanted=1))
@@ -192,7 +192,7 @@ class Rate(NamedTuple):
 
 async def rate(site: BareInstallation, servers: Servers, batch: int, events: int, schedules: int) -> Rate:
     """Processes a backlog of events, from its commit to its last job. Every tenth event of a schedule makes a job."""
-    records = [landed(batch * events + n, n % schedules) for n in range(events)]
+    records = [partition_record(batch * events + n, n % schedules) for n in range(events)]
     writer = await site.broker.writer("bench-backlog")
     await writer.commit(records)
     began, before, others = time.perf_counter(), site.workers.cpu_s(), servers.cpu_s()
@@ -211,13 +211,13 @@ async def rates(servers: Servers, *, events: int, rounds: int) -> dict[str, list
     schedules, batch = 400, 0
     found: dict[str, list[Rate]] = {}
     async with bare_installation(servers, 6.0) as site:
-        await site.put(counting(range(schedules), PER_JOB))
+        await site.put(counting_schedules(range(schedules), PER_JOB))
         for name, workers, others in (("one core", 1, (0,)), ("one worker", 1, CORES), ("two workers", 2, CORES)):
             for core in CORES[:workers]:
                 if core not in site.workers.running:
                     site.workers.start(core)
             servers.pin(others)
-            await balanced(site.workers)
+            await await_balance(site.workers)
             await site.drain()
             found[name] = []
             for _ in range(rounds + 1):
@@ -234,9 +234,11 @@ async def costs(servers: Servers, *, sizes: Sequence[int], rounds: int, seconds:
         installations = {size: await stack.enter_async_context(bare_installation(servers, 6.0)) for size in sizes}
         for size, site in installations.items():
             site.workers.start(CORES[0])
-            await balanced(site.workers)
-            await site.put(counting(range(size), 2))
-            await site.append([landed(-1 - n, n) for n in range(0, size, 2)])  # so that half of the events complete
+            await await_balance(site.workers)
+            await site.put(counting_schedules(range(size), 2))
+            await site.append(
+                [partition_record(-1 - n, n) for n in range(0, size, 2)]
+            )  # so that half of the events complete
             await site.drain()
         for number in range(rounds + 1):
             for size, site in installations.items():
@@ -248,7 +250,7 @@ async def cost(site: BareInstallation, size: int, number: int, ticks: int) -> fl
     before, began = site.workers.cpu_s()[CORES[0]], time.perf_counter()
     for tick in range(ticks):
         first = (number * ticks + tick) * 10
-        await site.append([landed(n, n * 7919 % size) for n in range(first, first + 10)])
+        await site.append([partition_record(n, n * 7919 % size) for n in range(first, first + 10)])
         await asyncio.sleep(max(0.0, began + (tick + 1) * 10 / STEADY - time.perf_counter()))
     await asyncio.sleep(0.5)
     return 1e6 * (site.workers.cpu_s()[CORES[0]] - before) / (ticks * 10)
@@ -269,8 +271,8 @@ async def steady(servers: Servers, *, rounds: int, seconds: float) -> dict[int, 
     found: dict[int, list[Steady]] = {events_s: [] for events_s in RATES}
     async with bare_installation(servers, 6.0) as site:
         site.workers.start(CORES[0])
-        await balanced(site.workers)
-        await site.put(counting(range(SCHEDULES), 2))
+        await await_balance(site.workers)
+        await site.put(counting_schedules(range(SCHEDULES), 2))
         await site.drain()
         for _ in range(rounds + 1):
             for events_s in RATES:
@@ -290,7 +292,7 @@ async def steadily(site: BareInstallation, servers: Servers, per_tick: int, numb
     for tick, start in enumerate(numbers[::per_tick], 1):
         together = range(start, min(start + per_tick, numbers.stop))
         sent |= dict.fromkeys((f"e{n}" for n in together), time.time())
-        await site.append([landed(n, n // 2 * 7919 % SCHEDULES) for n in together])
+        await site.append([partition_record(n, n // 2 * 7919 % SCHEDULES) for n in together])
         await asyncio.sleep(max(0.0, began + tick / TICKS_S - time.time()))
     await polling
     worker_s, others = site.workers.cpu_s()[CORES[0]] - before, servers.cpu_s() - others
@@ -310,7 +312,7 @@ def spread(values: Sequence[float], unit: str, digits: int = 2) -> str:
     return f"{middle:,.{digits}f} {unit} ({low:,.{digits}f} to {high:,.{digits}f})"
 
 
-def taken_over(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+def measure_takeover(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
     for name, keys in (("1k", 1000), ("100k", args.keys)):
         found, grown = uvloop.run(takeovers(servers, keys=keys, rounds=args.rounds, lease_s=args.lease))
         killed, taken, recovery, neighbours = zip(*found, strict=True)
@@ -342,7 +344,7 @@ def taken_over(servers: Servers, args: argparse.Namespace, result: dict[str, flo
         result["stock_recovery_s_100k"] = round(statistics.median(assigned), 2)
 
 
-def scaled(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+def measure_scale(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
     found = uvloop.run(rates(servers, events=args.events, rounds=args.rounds))
     servers.pin(CORES)
     middle: dict[str, Rate] = {}
@@ -364,7 +366,7 @@ def scaled(servers: Servers, args: argparse.Namespace, result: dict[str, float])
     result["two_over_one_by_cpu"] = round(by_cpu, 2)
 
 
-def charged(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+def measure_costs(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
     sizes = (10, 1000, args.keys)
     found = uvloop.run(costs(servers, sizes=sizes, rounds=args.rounds, seconds=args.seconds))
     for size, costs_of in found.items():
@@ -373,7 +375,7 @@ def charged(servers: Servers, args: argparse.Namespace, result: dict[str, float]
     result["cost_100k_over_10_schedules"] = round(ratio, 2)
 
 
-def held(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+def measure_steady(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
     for events_s, each in uvloop.run(steady(servers, rounds=args.rounds, seconds=args.seconds)).items():
         worker_us, others_us, p50_ms, p99_ms = zip(*each, strict=True)
         print(
@@ -384,7 +386,7 @@ def held(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -
         result[f"p50_ms_at_{events_s}"] = round(statistics.median(p50_ms), 1)
 
 
-PARTS = {"takeover": taken_over, "rate": scaled, "cost": charged, "steady": held}
+PARTS = {"takeover": measure_takeover, "rate": measure_scale, "cost": measure_costs, "steady": measure_steady}
 
 
 def main() -> None:

@@ -17,7 +17,7 @@ from google.protobuf import any_pb2
 
 from bench.dapr_processes import APP, dapr_scheduler, endpoint, launcher
 from bench.installation import Installation
-from bench.task_registration import DATA, Paced, paced
+from bench.task_registration import DATA, Paced, pace
 from streamsched.dialects.dapr.scheduler_messages import PACKAGE, scheduler_messages
 
 #: Streams of jobs that a sidecar opens to each scheduler.
@@ -41,7 +41,7 @@ async def register_as_client(site: Installation, count: int, clients: int) -> Pa
                 await call(jobs_pb2.ScheduleJobRequest(job=job), wait_for_ready=True)
 
             await send(count)  # when it is there
-            return await paced(count, clients, send)
+            return await pace(count, clients, send)
 
 
 async def register_as_sidecar(site: Installation, count: int, clients: int) -> Paced:
@@ -59,13 +59,13 @@ async def register_with_dapr(count: int, clients: int) -> Paced:
 async def acknowledged_to_sidecar(site: Installation, count: int, clients: int) -> float:
     """Jobs that are due at one instant, acknowledged per second by one sidecar, from a launcher."""
     with launcher(site.url) as address:
-        return await _acknowledged(address, count, clients)
+        return await _time_acknowledgements(address, count, clients)
 
 
 async def acknowledged_to_dapr(count: int, clients: int) -> float:
     """The same with Dapr's own scheduler."""
     with dapr_scheduler() as address:
-        return await _acknowledged(address, count, clients)
+        return await _time_acknowledgements(address, count, clients)
 
 
 class _Sidecar:
@@ -116,17 +116,17 @@ async def _sidecar(address: str) -> AsyncIterator[_Sidecar]:
 
 async def _register(address: str, count: int, clients: int) -> Paced:
     async with _sidecar(address) as sidecar:
-        return await paced(count, clients, lambda number: sidecar.schedule(f"k{number}", "24h"))
+        return await pace(count, clients, lambda number: sidecar.schedule(f"k{number}", "24h"))
 
 
-async def _acknowledged(address: str, count: int, clients: int) -> float:
+async def _time_acknowledgements(address: str, count: int, clients: int) -> float:
     ended: dict[str, float] = {}
     async with _sidecar(address) as sidecar, AsyncExitStack() as stack:
         for _ in range(STREAMS):
             stack.callback(asyncio.create_task(sidecar.watch(ended)).cancel)
         due = float(int(time.time() + 5 + count / 300))
         due_time = datetime.fromtimestamp(due, UTC).isoformat().replace("+00:00", "Z")
-        await paced(count, clients, lambda number: sidecar.schedule(f"k{number}", due_time))
+        await pace(count, clients, lambda number: sidecar.schedule(f"k{number}", due_time))
         if time.time() > due - 1:
             raise SystemExit(f"{count} jobs cannot be registered in time")
         deadline = due + 60 + count / 100

@@ -131,10 +131,10 @@ class Flood:
                     self.sent.accepted.update(each.id for each in batch)
 
     def _event(self, number: int) -> Event:
-        return happened(f"f{number}", "flood", f"e{number % SCHEDULES}")
+        return custom_event(f"f{number}", "flood", f"e{number % SCHEDULES}")
 
 
-def happened(name: str, namespace: str, kind: str) -> Event:
+def custom_event(name: str, namespace: str, kind: str) -> Event:
     return Event(name, "bench", datetime.now(UTC), CustomHappened(EventName(namespace, kind)))
 
 
@@ -154,7 +154,7 @@ class Canaries:
         began = time.monotonic()
         for number in itertools.count():
             await asyncio.sleep(max(0.0, began + number - time.monotonic()))
-            canary = happened(f"c{number}", "quiet", "canary")
+            canary = custom_event(f"c{number}", "quiet", "canary")
             await self.site.ask("POST", "/v1/events?check=none", orjson.loads(event_codec.encode(canary)))
             self.sent[canary.id] = time.time()
 
@@ -210,10 +210,12 @@ async def measure(args: argparse.Namespace) -> dict[str, object]:
         if args.quota:
             await define(site, args.quota)
             await asyncio.sleep(1.5)  # then it holds
-        return await flooded(site, args, capacity, probe)
+        return await measure_flood(site, args, capacity, probe)
 
 
-async def flooded(site: RoleProcesses, args: argparse.Namespace, capacity: float, probe: Flood) -> dict[str, object]:
+async def measure_flood(
+    site: RoleProcesses, args: argparse.Namespace, capacity: float, probe: Flood
+) -> dict[str, object]:
     canaries, before, most = Canaries(site), resident(site), 0
 
     def look() -> None:

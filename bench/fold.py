@@ -74,7 +74,7 @@ def schedule(number: int) -> ScheduleRef:
     return ScheduleRef("default", "bench", f"schedule-{number}")
 
 
-def created(number: int, wanted: Trigger) -> TriggerState:
+def create(number: int, wanted: Trigger) -> TriggerState:
     made = fold(None, Put(schedule(number), 1, True, wanted), at=AT).state
     assert made is not None
     return made
@@ -119,7 +119,7 @@ def turns(records: Sequence[tuple[bytes, bytes]], home: Home, size: int = TURN, 
         home.turn(records[start : start + size], start, launching=launching)
 
 
-def measured(signals: int, rounds: int, prepare: Callable[[], Callable[[], object]]) -> Measured:
+def measure_rounds(signals: int, rounds: int, prepare: Callable[[], Callable[[], object]]) -> Measured:
     """Measures `rounds` rounds, each on fresh states, after one to warm up."""
     taken: list[float] = []
     for _ in range(rounds + 1):
@@ -132,8 +132,8 @@ def measured(signals: int, rounds: int, prepare: Callable[[], Callable[[], objec
 
 def of_leaves(leaves: int, rounds: int, signals: int, *, launching: bool = False) -> Measured:
     records = [record(number, leaves) for number in range(signals)]
-    return measured(
-        signals, rounds, lambda: partial(turns, records, Home([created(0, trigger(leaves))]), launching=launching)
+    return measure_rounds(
+        signals, rounds, lambda: partial(turns, records, Home([create(0, trigger(leaves))]), launching=launching)
     )
 
 
@@ -144,7 +144,7 @@ def of_schedules(schedules: int, rounds: int, signals: int) -> Measured:
     records = [record(number, 1) for number in range(1_000)]
 
     def prepare() -> Callable[[], object]:
-        states = [created(number, trigger(1)) for number in range(schedules)]
+        states = [create(number, trigger(1)) for number in range(schedules)]
 
         def work() -> None:
             for number in range(signals):
@@ -154,7 +154,7 @@ def of_schedules(schedules: int, rounds: int, signals: int) -> Measured:
 
         return work
 
-    return measured(signals, rounds, prepare)
+    return measure_rounds(signals, rounds, prepare)
 
 
 def after_counted(counted: int, rounds: int, signals: int) -> Measured:
@@ -162,15 +162,15 @@ def after_counted(counted: int, rounds: int, signals: int) -> Measured:
     records = [record(number, 1) for number in range(signals)]
 
     def prepare() -> Callable[[], object]:
-        home = Home([created(0, trigger(1, 10 * (counted + signals)))])
+        home = Home([create(0, trigger(1, 10 * (counted + signals)))])
         turns([record(number, 1) for number in range(counted)], home)
         return partial(turns, records, home, 100)
 
-    return measured(signals, rounds, prepare)
+    return measure_rounds(signals, rounds, prepare)
 
 
 def bytes_per_open() -> int:
-    home = Home([created(0, trigger(1))])
+    home = Home([create(0, trigger(1))])
     home.turn([record(number, 1) for number in range(3)])
     return sum(len(key) + len(value) for key, value in home.table.items())
 

@@ -187,7 +187,7 @@ class Graphs:
         await self.desk.submit(WIDE, [NodeId("one", day)])
         await self._start("one")
         await self.pool.execute(_END)
-        return await self._timed(lambda: self._ready("many", WIDTH))
+        return await self._time(lambda: self._ready("many", WIDTH))
 
     async def fan_in(self) -> float:
         """Seconds from the stored ends of many runs until their child has its job."""
@@ -195,7 +195,7 @@ class Graphs:
         await self.desk.submit(WIDE, [NodeId("last", day)])
         await self._start("side")
         await self.pool.execute(_END)
-        return await self._timed(lambda: self._ready("last", 1))
+        return await self._time(lambda: self._ready("last", 1))
 
     async def ready(self, launching: int) -> tuple[float, float]:
         """Seconds for one submission of nodes that are ready at once, and from then until all are completed."""
@@ -221,7 +221,7 @@ class Graphs:
             ):
                 await asyncio.sleep(0.05)
 
-    async def _timed(self, done: Callable[[], Awaitable[bool]]) -> float:
+    async def _time(self, done: Callable[[], Awaitable[bool]]) -> float:
         bell = PostgresNotifier(self.url)
         progression = Progression(self.store, bell, SystemClock())
         started = time.perf_counter()
@@ -312,7 +312,7 @@ def of_doit(nodes: int) -> float:
     return seconds
 
 
-def shown(name: str, found: Sequence[float], unit: str) -> float:
+def show(name: str, found: Sequence[float], unit: str) -> float:
     """The median; prints a line with the spread."""
     low, high, middle = min(found), max(found), statistics.median(found)
     digits = 0 if middle >= 100 else 3
@@ -326,12 +326,12 @@ async def compare(url: str, args: argparse.Namespace, luigi: Callable[[int], flo
     result: dict[str, float] = {}
     rates: dict[str, list[float]] = {"as many": [], "luigi": [], "doit": []}
     async with fresh(url) as small, fresh(url) as large:
-        result["fan_out_10k_s"] = shown("1 → 10,000", [await small.fan_out() for _ in rounds], "s")
-        result["fan_in_10k_s"] = shown("10,000 → 1", [await small.fan_in() for _ in rounds], "s")
+        result["fan_out_10k_s"] = show("1 → 10,000", [await small.fan_out() for _ in rounds], "s")
+        result["fan_in_10k_s"] = show("10,000 → 1", [await small.fan_in() for _ in rounds], "s")
         if args.ready:
             submitting, draining = await small.ready(args.launchers)
-            result["ready_100k_s"] = shown("100,000 ready at once, submitted", [submitting], "s")
-            result["ready_100k_nodes_per_s"] = shown("100,000 ready at once, run", [READY / draining], "nodes/s")
+            result["ready_100k_s"] = show("100,000 ready at once, submitted", [submitting], "s")
+            result["ready_100k_nodes_per_s"] = show("100,000 ready at once, run", [READY / draining], "nodes/s")
         few, many = [], []
         await small.hold(1_000)
         await large.hold(args.held)
@@ -348,12 +348,12 @@ async def compare(url: str, args: argparse.Namespace, luigi: Callable[[int], flo
             rates["luigi"].append(args.slow / luigi(args.slow))
             rates["doit"].append(args.slow / of_doit(args.slow))
     nodes = chains * LENGTH
-    result["nodes_per_s"] = shown("through the queue, 1,000 held", [nodes / each for each in few], "nodes/s")
-    held = shown(f"through the queue, {args.held:,} held", [nodes / each for each in many], "nodes/s")
+    result["nodes_per_s"] = show("through the queue, 1,000 held", [nodes / each for each in few], "nodes/s")
+    held = show(f"through the queue, {args.held:,} held", [nodes / each for each in many], "nodes/s")
     result["cost_1m_over_1k"] = result["nodes_per_s"] / held
-    result["nodes_per_s_as_rival"] = shown(f"through the queue, {args.slow:,} nodes", rates["as many"], "nodes/s")
-    result["rival_nodes_per_s"] = shown("luigi", rates["luigi"], "nodes/s")
-    result["doit_nodes_per_s"] = shown("doit", rates["doit"], "nodes/s")
+    result["nodes_per_s_as_rival"] = show(f"through the queue, {args.slow:,} nodes", rates["as many"], "nodes/s")
+    result["rival_nodes_per_s"] = show("luigi", rates["luigi"], "nodes/s")
+    result["doit_nodes_per_s"] = show("doit", rates["doit"], "nodes/s")
     return result
 
 

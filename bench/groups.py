@@ -218,7 +218,7 @@ async def measure(load: Load, rounds: int) -> dict[str, float]:
     }
 
 
-async def prepared(url: str) -> str:
+async def prepare(url: str) -> str:
     """URL of a migrated database."""
     database = await fresh(url, "groups")
     await asyncio.to_thread(migrate, database)
@@ -239,7 +239,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"jobs     {args.jobs} in {args.groups} groups of {args.limit} slots, {args.milliseconds:g} ms each\n")
     configure_memory()
     with server() as url:
-        load = Load(uvloop.run(prepared(url)), args.jobs, args.groups, args.limit, args.milliseconds / 1000)
+        load = Load(uvloop.run(prepare(url)), args.jobs, args.groups, args.limit, args.milliseconds / 1000)
         found = uvloop.run(measure(load, args.rounds))
     print("RESULT " + orjson.dumps({name: round(value, 2) for name, value in found.items()}).decode())
 

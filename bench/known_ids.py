@@ -81,7 +81,7 @@ def event(name: str, number: int) -> Outgoing:
     return Outgoing(SIGNALS, home(address, SHARDS), address.encode(), value.encode())
 
 
-async def drained(site: Installation, most: int) -> None:
+async def drain(site: Installation, most: int) -> None:
     """Waits until at most `most` records are unprocessed."""
     while sum(sum(each.values()) for each in (await lags(site.broker, SHARDS)).values()) > most:
         await asyncio.sleep(0.2)
@@ -91,8 +91,8 @@ async def push(site: Installation, name: str, count: int) -> None:
     for start in range(0, count, APPEND):
         await site.broker.append([event(name, n) for n in range(start, min(start + APPEND, count))])
         if start % AHEAD == 0:
-            await drained(site, AHEAD)
-    await drained(site, 0)
+            await drain(site, AHEAD)
+    await drain(site, 0)
 
 
 async def measure(url: str, ids: int) -> None:

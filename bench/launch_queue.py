@@ -146,7 +146,7 @@ async def ours(url: str, jobs: int, launchers: int) -> float:
     """Jobs per second of `launchers` launcher processes."""
     pool = await open_pool(url)
     before = await pool.fetchval("SELECT count(*) FROM jobs")
-    await waiting(pool, jobs, before // PROGRAMS)
+    await store_ready(pool, jobs, before // PROGRAMS)
     children = [
         await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "bench.launch_queue", "--launcher", url),
@@ -178,7 +178,7 @@ async def ours(url: str, jobs: int, launchers: int) -> float:
     return jobs / seconds
 
 
-async def waiting(pool: asyncpg.Pool, jobs: int, before: int) -> None:
+async def store_ready(pool: asyncpg.Pool, jobs: int, before: int) -> None:
     """Stores definitions, and ready jobs as the intake does; `before`: jobs that each schedule already has."""
     now = datetime.now(UTC)
     await pool.execute("INSERT INTO namespaces VALUES ('default', $1) ON CONFLICT DO NOTHING", now)
@@ -236,7 +236,7 @@ async def raw(url: str, jobs: int, connections: int = 1) -> float:
     return jobs / seconds
 
 
-async def batched(url: str, jobs: int) -> float:
+async def take_batches(url: str, jobs: int) -> float:
     """Takes and marks 512 rows at a time, like a launcher."""
     connection = await asyncpg.connect(url)
     await connection.execute("CREATE TABLE batched (id bigint PRIMARY KEY, state text NOT NULL, payload text)")
@@ -299,7 +299,7 @@ async def fresh(url: str, name: str) -> str:
     return url.replace("/postgres?", f"/{made}?")
 
 
-async def measured(name: str, rounds: int, measure: Callable[[], Awaitable[float]]) -> float:
+async def measure_rounds(name: str, rounds: int, measure: Callable[[], Awaitable[float]]) -> float:
     """The median of the rounds; prints a line with their spread."""
     found = [await measure() for _ in range(rounds)]
     print(f"{name:<34} {statistics.median(found):>9,.0f} jobs/s   ({min(found):,.0f} – {max(found):,.0f})", flush=True)
@@ -315,21 +315,21 @@ async def compare(url: str, jobs: int, rounds: int, slow: int) -> dict[str, floa
     async def elsewhere(run: Callable[[str, int], Awaitable[float]], count: int = jobs) -> float:
         return await run(await fresh(url, "other"), count)
 
-    async def limited(url: str, count: int) -> float:
+    async def limit(url: str, count: int) -> float:
         return await pgqueuer(url, count, 10_000)
 
     async def raw_4(url: str, count: int) -> float:
         return await raw(url, count, 4)
 
     return {
-        "jobs_per_s_1": await measured("ours, 1 launcher", rounds, lambda: ours(database, jobs, 1)),
-        "jobs_per_s_4": await measured("ours, 4 launchers", rounds, lambda: ours(database, jobs, 4)),
-        "pgqueuer_per_s": await measured("PgQueuer", rounds, lambda: elsewhere(pgqueuer)),
-        "pgqueuer_limited_per_s": await measured("PgQueuer, with a limit", rounds, lambda: elsewhere(limited)),
-        "procrastinate_per_s": await measured("procrastinate", rounds, lambda: elsewhere(procrastinate, slow)),
-        "raw_per_s": await measured("raw SKIP LOCKED loop", rounds, lambda: elsewhere(raw, slow)),
-        "raw_4_per_s": await measured("raw, 4 connections", rounds, lambda: elsewhere(raw_4, slow)),
-        "raw_batch_per_s": await measured("raw, 512 at a time", rounds, lambda: elsewhere(batched)),
+        "jobs_per_s_1": await measure_rounds("ours, 1 launcher", rounds, lambda: ours(database, jobs, 1)),
+        "jobs_per_s_4": await measure_rounds("ours, 4 launchers", rounds, lambda: ours(database, jobs, 4)),
+        "pgqueuer_per_s": await measure_rounds("PgQueuer", rounds, lambda: elsewhere(pgqueuer)),
+        "pgqueuer_limited_per_s": await measure_rounds("PgQueuer, with a limit", rounds, lambda: elsewhere(limit)),
+        "procrastinate_per_s": await measure_rounds("procrastinate", rounds, lambda: elsewhere(procrastinate, slow)),
+        "raw_per_s": await measure_rounds("raw SKIP LOCKED loop", rounds, lambda: elsewhere(raw, slow)),
+        "raw_4_per_s": await measure_rounds("raw, 4 connections", rounds, lambda: elsewhere(raw_4, slow)),
+        "raw_batch_per_s": await measure_rounds("raw, 512 at a time", rounds, lambda: elsewhere(take_batches)),
     }
 
 

@@ -29,7 +29,7 @@ import psutil
 import structlog
 import uvloop
 
-from bench.flood import happened, until_idle
+from bench.flood import custom_event, until_idle
 from bench.installation import about
 from bench.role_processes import SHARDS, RoleProcesses, role_processes
 from bench.statements import counted_statements
@@ -88,12 +88,12 @@ class Load:
 
     async def _append(self) -> None:
         self._number += 1
-        sent = happened(f"e{self._number}", "default", f"e{self._number % SCHEDULES}")
+        sent = custom_event(f"e{self._number}", "default", f"e{self._number % SCHEDULES}")
         record = Outgoing(EVENTS, home(sent.key, SHARDS), sent.key.encode(), event_codec.encode(sent))
         await self._site.broker.append([record])
 
 
-async def loaded(args: argparse.Namespace) -> dict[str, float]:
+async def measure_load(args: argparse.Namespace) -> dict[str, float]:
     async with role_processes("postgres", launches_per_second=0, retention="1d", verdicts_keep="7d") as site:
         app = App("load")
         done = app.publish("done", "done")
@@ -172,7 +172,7 @@ def main() -> None:
     print("command: python -m bench.load", *sys.argv[1:], flush=True)
     result: dict[str, float] = {}
     if "load" in args.part:
-        result |= uvloop.run(loaded(args))
+        result |= uvloop.run(measure_load(args))
     if "idle" in args.part:
         result |= idle(args.seconds)
     print("RESULT", orjson.dumps(result).decode())

@@ -39,7 +39,7 @@ def records(topic: str, count: int) -> list[Outgoing]:
     ]
 
 
-async def timed(work: Callable[[], Awaitable[object]], times: int) -> list[float]:
+async def time_calls(work: Callable[[], Awaitable[object]], times: int) -> list[float]:
     """Seconds of each of `times` calls, after one to warm up."""
     await work()
     taken: list[float] = []
@@ -87,10 +87,10 @@ async def measure(url: str, rounds: int) -> dict[str, float]:
     small, large, hundred = records("small", 10), records("large", 1000), [records("many", 1)] * 100
     found: dict[str, list[float]] = {"commit_10": [], "write": [], "appends": [], "read_1000": [], "read_4000": []}
     for _ in range(rounds):
-        found["commit_10"] += [1e3 * s for s in await timed(lambda: writer.commit(small), 100)]
-        found["write"] += [1000 / s for s in await timed(lambda: writer.commit(large), 20)]
+        found["commit_10"] += [1e3 * s for s in await time_calls(lambda: writer.commit(small), 100)]
+        found["write"] += [1000 / s for s in await time_calls(lambda: writer.commit(large), 20)]
         found["appends"] += [
-            100 / s for s in await timed(lambda: asyncio.gather(*(broker.append(one) for one in hundred)), 10)
+            100 / s for s in await time_calls(lambda: asyncio.gather(*(broker.append(one) for one in hundred)), 10)
         ]
     for _ in range(rounds):
         for limit in (1000, 4000):

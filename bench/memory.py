@@ -69,31 +69,31 @@ class Kind(NamedTuple):
     nth: Callable[[int], Sequence[Outgoing]]
 
 
-def outgoing(key: str, value: bytes) -> Outgoing:
+def signal_record(key: str, value: bytes) -> Outgoing:
     return Outgoing(SIGNALS, 0, key.encode(), value)
 
 
-def occurred(name: str, kind: str, key: str, data: str) -> Outgoing:
+def event_record(name: str, kind: str, key: str, data: str) -> Outgoing:
     head = f'{{"id":"{name}","source":"bench","time":"2026-01-01T00:00:00Z","type":"{kind}","data":{data}}}'
-    return outgoing(key, head.encode())
+    return signal_record(key, head.encode())
 
 
 def partition(name: str, number: int) -> Outgoing:
     dataset, day = f"default.d{number % MANY}", f'"day":"{number}"'
     part = f'{{"key":"day={number}","values":{{{day}}},"bytes":1000000,"rows":10000}}'
     data = f'{{"dataset":"{dataset}","partitions":[{part}]}}'
-    return occurred(name, "partitions.added", f"partition:{dataset}", data)
+    return event_record(name, "partitions.added", f"partition:{dataset}", data)
 
 
 def customer(name: str, number: int) -> Outgoing:
     event, attributes = f"default.e{number % MANY}", f'{{"customer":"c{number:09}"}}'
-    return occurred(name, "custom", f"event:{event}", f'{{"name":"{event}","attributes":{attributes}}}')
+    return event_record(name, "custom", f"event:{event}", f'{{"name":"{event}","attributes":{attributes}}}')
 
 
 def other(name: str, number: int) -> Outgoing:
     """An event to which nothing listens."""
     event = f"default.go-{number % MANY}"
-    return occurred(name, "custom", f"event:{event}", f'{{"name":"{event}"}}')
+    return event_record(name, "custom", f"event:{event}", f'{{"name":"{event}"}}')
 
 
 def schedule(name: str, trigger: Trigger) -> Sequence[Outgoing]:
@@ -114,7 +114,7 @@ def _of_keys(keys: int) -> Sequence[Outgoing]:
     return [each for n, trigger in enumerate(triggers) for each in schedule(f"s{n}", trigger)]
 
 
-def _waiting(number: int) -> Sequence[Outgoing]:
+def _idle_schedule(number: int) -> Sequence[Outgoing]:
     return schedule(f"idle{number}", Partitions(DatasetRef("default", f"idle{number}"), 7))
 
 
@@ -123,7 +123,7 @@ KINDS = (
     Kind("id", lambda _: (), lambda n: [other(f"e{n:032d}", n)]),
     Kind("counted", _of_datasets, lambda n: [partition(f"{LOG_ID}{n:032d}", n)]),
     Kind("key", _of_keys, lambda n: [customer(f"{LOG_ID}{n:032d}", n)]),
-    Kind("schedule", lambda _: (), _waiting),
+    Kind("schedule", lambda _: (), _idle_schedule),
 )
 
 
@@ -183,7 +183,7 @@ async def worker(url: str, lease_s: float) -> AsyncIterator[WorkerProcess]:
         await process.stop()
 
 
-async def processed(broker: Broker, most: int = 0) -> None:
+async def await_processed(broker: Broker, most: int = 0) -> None:
     """Waits until at most so many records are unprocessed."""
     while sum((await lags(broker, 1))[0].values()) > most:
         await asyncio.sleep(0.02)
@@ -194,25 +194,25 @@ async def push(broker: Broker, numbers: range, nth: Callable[[int], Sequence[Out
         some = range(start, min(start + APPEND, numbers.stop))
         await broker.append([each for n in some for each in nth(n)])
         if start % AHEAD == 0:
-            await processed(broker, AHEAD)
-    await processed(broker)
+            await await_processed(broker, AHEAD)
+    await await_processed(broker)
 
 
 async def probe(broker: Broker) -> None:
     """Waits until one more event has been processed."""
     await broker.append([other(f"{LOG_ID}probe", 0)])
-    await processed(broker)
+    await await_processed(broker)
 
 
 async def measure(server_url: str, kind: Kind, many: int, lease_s: float) -> dict[str, float]:
     async with fresh_installation(server_url, 1) as site:
-        return await measured(site.url, site.broker, kind, many, lease_s)
+        return await measure_kind(site.url, site.broker, kind, many, lease_s)
 
 
-async def measured(url: str, broker: Broker, kind: Kind, many: int, lease_s: float) -> dict[str, float]:
+async def measure_kind(url: str, broker: Broker, kind: Kind, many: int, lease_s: float) -> dict[str, float]:
     async with worker(url, lease_s):
         await broker.append([*kind.first(many), *(other(f"{LOG_ID}{n}", n) for n in range(WARM))])
-        await processed(broker)
+        await await_processed(broker)
     began = time.perf_counter()
     async with worker(url, lease_s) as process:  # as fresh as the one that will have restored them
         await probe(broker)

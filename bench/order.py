@@ -30,9 +30,9 @@ import orjson
 import structlog
 import uvloop
 
-from bench.cluster import CORES, balanced
+from bench.cluster import CORES, await_balance
 from bench.installation import about
-from bench.probe import SHARDS, BareInstallation, bare_installation, landed
+from bench.probe import SHARDS, BareInstallation, bare_installation, partition_record
 from bench.worker_processes import Servers, fresh_servers
 from streamsched.codec import event as event_codec
 from streamsched.codec.records import launch as launch_codec
@@ -69,7 +69,7 @@ def schedules() -> list[tuple[str, Trigger]]:
     return made + [(f"other{n}", Partitions(DatasetRef("default", f"d{n}"), 1)) for n in range(OTHERS)]
 
 
-def occurred(name: str, number: int, dice: random.Random) -> Outgoing:
+def event_record(name: str, number: int, dice: random.Random) -> Outgoing:
     event = Event(f"{name}-{number}", "bench", datetime.now(UTC), CustomHappened(EventName("default", name)))
     return Outgoing(EVENTS, dice.randrange(SHARDS), None, event_codec.encode(event))
 
@@ -78,9 +78,9 @@ async def send_pairs(site: BareInstallation, stream: int, count: int, sent: dict
     """One stream of pairs; `sent` gets when each `b` was sent."""
     dice = random.Random(stream)
     for number in range(count):
-        await site.broker.append([occurred(f"a{stream}", number, dice)])
+        await site.broker.append([event_record(f"a{stream}", number, dice)])
         sent[f"b{stream}-{number}"] = time.time()
-        await site.broker.append([occurred(f"b{stream}", number, dice)])
+        await site.broker.append([event_record(f"b{stream}", number, dice)])
 
 
 @asynccontextmanager
@@ -94,7 +94,7 @@ async def others(site: BareInstallation, rate: int, sent: dict[str, float], firs
             numbers = range(number, number + rate // TICKS_S)
             number = numbers.stop
             sent.update(dict.fromkeys((f"e{n}" for n in numbers), time.time()))
-            await site.broker.append([landed(n, n % OTHERS) for n in numbers])
+            await site.broker.append([partition_record(n, n % OTHERS) for n in numbers])
 
     sending = asyncio.create_task(send())
     try:
@@ -117,7 +117,7 @@ async def measure(servers: Servers, pairs: int, rate: int, seconds: float) -> Pa
     async with bare_installation(servers, 6.0) as site:
         for core in CORES:
             site.workers.start(core)
-        await balanced(site.workers)
+        await await_balance(site.workers)
         await site.put(schedules())
         await site.drain()
         site.jobs = []

@@ -241,7 +241,7 @@ def cpu_seconds() -> float:
     return found
 
 
-async def timed(http: httpx.AsyncClient, path: str) -> float:
+async def time_page(http: httpx.AsyncClient, path: str) -> float:
     began = time.perf_counter()
     answer = await http.get(path)
     took = (time.perf_counter() - began) * 1000
@@ -266,8 +266,8 @@ async def measure(url: str, schedules: int, runs: int, rounds: int) -> dict[str,
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http:
             found: dict[str, PageTimes] = {}
             for name, path in addresses(schedules, runs).items():
-                first, cpu = await timed(http, path), cpu_seconds()
-                took = [await timed(http, path) for _ in range(rounds)]
+                first, cpu = await time_page(http, path), cpu_seconds()
+                took = [await time_page(http, path) for _ in range(rounds)]
                 found[name] = PageTimes(first, took, 1000 * (cpu_seconds() - cpu) / rounds)
     for name, each in sorted(found.items(), key=lambda pair: -pair[1].p95):
         half = statistics.median(each.rounds)

@@ -117,7 +117,7 @@ class Probe(NamedTuple):
         return f"{self.schedule}.{number}"
 
 
-def landed(number: int, dataset: int) -> Outgoing:
+def partition_record(number: int, dataset: int) -> Outgoing:
     """An event with a new partition of a dataset."""
     event = _event(f"e{number}", DatasetRef("default", f"d{dataset}"))
     return Outgoing(PARTITIONS, home(event.key, SHARDS), None, event_codec.encode(event))

@@ -174,7 +174,7 @@ async def measure(url: str, runs: int, lease: float, after: int) -> Round:
     seen: Counter[bytes] = Counter()
     far = await asyncio.get_running_loop().create_server(lambda: CountingServer(seen), "127.0.0.1", 0, backlog=4096)
     await furnish(pool, runs, far.sockets[0].getsockname()[1])
-    await pending(pool, database)
+    await decide_all(pool, database)
     async with process(database, lease, runs) as doomed, process(database, lease, 0) as survivor:
         begin(survivor)
         await asyncio.sleep(2 * lease)  # until it has held its lease long enough to find another expired
@@ -237,7 +237,7 @@ async def furnish(pool: asyncpg.Pool, runs: int, port: int) -> None:
     assert taken.stored == len(readies)
 
 
-async def pending(pool: asyncpg.Pool, url: str) -> None:
+async def decide_all(pool: asyncpg.Pool, url: str) -> None:
     """Decides all jobs; their runs are PENDING."""
     notifier, clock = PostgresNotifier(url), SystemClock()
     monitor = RunMonitor(RunMonitorStore(pool), NoProcesses(), clock, RunTimeouts())

@@ -32,7 +32,7 @@ import httpx
 import orjson
 import psutil
 
-from bench.graph import shown
+from bench.graph import show
 from bench.installation import about
 from compose.ports import free_port
 from streamsched import __version__
@@ -84,7 +84,7 @@ class Site:
         self._home = Path(spec.origin).parent
 
     @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def run_dev(self) -> Iterator[None]:
         """`streamsched dev` until the end of the block, with the app deployed."""
         (self.folder / "program.py").write_text(_PROGRAM)
         (self.folder / "none.py").write_text("")  # no driver is prepared for a program that brings Python files
@@ -95,13 +95,13 @@ class Site:
             process = subprocess.Popen(command, cwd=self.folder, env=environ, stdout=out, stderr=out)
             self._dev = psutil.Process(process.pid)
         try:
-            _until(self._deployed)
+            _until(self._deploy)
             yield
         finally:
             process.terminate()
             process.wait(60)
 
-    def _deployed(self) -> bool:
+    def _deploy(self) -> bool:
         done = subprocess.run(
             (*_STREAMSCHED, "deploy", "app.py"), cwd=self.folder, env=self.environ, capture_output=True, check=False
         )
@@ -190,14 +190,14 @@ class Site:
     def _until_ended(self, token: str) -> None:
         """Until no run is active, so that measures do not disturb each other."""
 
-        def ended() -> bool:
+        def have_ended() -> bool:
             url, headers = f"http://127.0.0.1:{self._port}/v1/runs?limit=5", {"Authorization": f"Bearer {token}"}
             found: list[dict[str, Any]] = httpx.get(url, headers=headers, timeout=60).json()["runs"]
             self.starts = [each["start"] for each in found]
             assert all(each["state"] not in ("FAILED", "LOST") for each in found), found
             return all(each["state"] == "COMPLETED" for each in found)
 
-        _until(ended)
+        _until(have_ended)
 
 
 def _until(found: Callable[[], bool]) -> None:
@@ -230,7 +230,7 @@ def compare(site: Site, rounds: int) -> dict[str, float]:
         print("  ".join(f"{name} {taken[-1]:.2f}" for name, taken in found.items()), flush=True)
     result = {name: statistics.median(taken) for name, taken in found.items()}
     for name, taken in found.items():
-        shown(name, taken, "s")
+        show(name, taken, "s")
     _until(lambda: site.waiting_driver() is not None)
     jvm, python = site.waiting_driver() or (0, 0)
     print(f"a driver that waits takes {jvm >> 20} MB (JVM) and {python >> 20} MB (Python)")
@@ -254,7 +254,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     print(f"rounds   {args.rounds}; median (spread)\n", flush=True)
     with tempfile.TemporaryDirectory(prefix="ss-spark-", ignore_cleanup_errors=True) as folder:
         site = Site(Path(folder))
-        with site.running():
+        with site.run_dev():
             results = compare(site, args.rounds)
             server = ConnectServer.read(connect_folder(site.state))
         if server is not None:

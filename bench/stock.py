@@ -60,7 +60,7 @@ def app(servers: str, prefix: str, session_s: float) -> Any:
             open_keys[name] = known
 
     @app_.on_partitions_assigned.connect
-    async def assigned(_app: Any, assigned: Any, *_: Any, **__: Any) -> None:
+    async def print_assignment(_app: Any, assigned: Any, *_: Any, **__: Any) -> None:
         own = sorted(tp.partition for tp in assigned if tp.topic == f"{prefix}-events")
         sys.stdout.write(f"@assigned {time.time()} {own}\n")
         sys.stdout.flush()
@@ -101,14 +101,14 @@ async def takeovers(servers: str, prefix: str, *, keys: int, rounds: int, sessio
     for core in (0, 1):
         workers[core] = start(servers, prefix, session_s, core, scratch)
     try:
-        await until(lambda: shared(workers), 120)
+        await until(lambda: is_shared(workers), 120)
         await load(producer, servers, prefix, 2 * keys)
         found = []
         for number in range(rounds):
             found.append(await takeover(producer, consumer, workers, prefix, number))
             dead = next(core for core in (0, 1) if core not in workers)
             workers[dead] = start(servers, prefix, session_s, dead, scratch)
-            await until(lambda: shared(workers), 180)
+            await until(lambda: is_shared(workers), 180)
         return found
     finally:
         for process, _ in workers.values():
@@ -134,7 +134,7 @@ def assignments(log: Path) -> list[tuple[float, list[int]]]:
     return [(float(at), orjson.loads(own)) for _, at, own in arguments]
 
 
-def shared(workers: dict[int, tuple[Any, Path]]) -> bool:
+def is_shared(workers: dict[int, tuple[Any, Path]]) -> bool:
     """Whether each worker has half of the partitions."""
     last = [assignments(log)[-1][1] if assignments(log) else [] for _, log in workers.values()]
     return sorted(map(len, last)) == [PARTITIONS // 2, PARTITIONS // 2]

@@ -88,7 +88,7 @@ async def serve() -> None:
 
 
 @contextmanager
-def running(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
+def run_process(*arguments: object) -> Iterator[subprocess.Popen[bytes]]:
     """A process of this module, killed at the end of the block."""
     command = (sys.executable, "-m", "bench.task_processes", *(str(each) for each in arguments))
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
@@ -119,7 +119,7 @@ def product_process(url: str, *command: str, **settings: object) -> Iterator[Non
 @contextmanager
 def far_server() -> Iterator[str]:
     """URL of a server in a process of its own."""
-    with running("server") as process:
+    with run_process("server") as process:
         assert process.stdout is not None
         yield f"http://127.0.0.1:{int(process.stdout.readline())}/"
 

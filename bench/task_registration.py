@@ -49,7 +49,7 @@ class Paced(NamedTuple):
     p99_ms: float
 
 
-async def paced(count: int, clients: int, send: Callable[[int], Awaitable[None]]) -> Paced:
+async def pace(count: int, clients: int, send: Callable[[int], Awaitable[None]]) -> Paced:
     """`clients` at a time, each sends the next when its former one is answered."""
     took: list[float] = []
     numbers = iter(range(count))
@@ -75,7 +75,7 @@ async def register_directly(site: Installation, count: int, clients: int) -> Pac
         request = TaskRequest(key=f"k{number}", lane=f"lane-{number // IN_A_LANE}", due_at=due, data=DATA)
         await registry.register(QUEUE, [request], now=datetime.now(UTC))
 
-    return await paced(count, clients, send)
+    return await pace(count, clients, send)
 
 
 async def register_over_http(site: Installation, count: int, clients: int) -> Paced:
@@ -94,7 +94,7 @@ async def register_over_http(site: Installation, count: int, clients: int) -> Pa
                     if response.status != 202:
                         raise SystemExit(f"refused: {response.status} {await response.text()}")
 
-            return await paced(count, clients, send)
+            return await pace(count, clients, send)
 
 
 async def answers(client: aiohttp.ClientSession, url: str) -> None:

@@ -53,7 +53,7 @@ from bench.dapr_tasks import (
 )
 from bench.installation import Installation, about, fresh_installation, server
 from bench.raw_tasks import raw
-from bench.task_processes import QUEUE, far_server, owners_ready, running
+from bench.task_processes import QUEUE, far_server, owners_ready, run_process
 from bench.task_registration import DATA, Paced, fill, register_directly, register_over_http, set_queue
 from bench.timers import apscheduler, show, soon
 from compose.dapr.namespace import enter_namespace
@@ -91,7 +91,7 @@ async def burst(site: Installation, count: int, target: Target, owners: int, *, 
         raise SystemExit(f"{count} tasks cannot be registered in {margin:.0f} s")
     await site.pool.execute("VACUUM ANALYZE tasks, task_lanes")
     with ExitStack() as stack:
-        processes = [stack.enter_context(running("owner", site.url, kind, LEASE_S)) for _ in range(owners)]
+        processes = [stack.enter_context(run_process("owner", site.url, kind, LEASE_S)) for _ in range(owners)]
         await owners_ready(site.pool, owners)
         await asyncio.sleep(max(0.0, (due - datetime.now(UTC)).total_seconds()))
         takeover_s = await taken_over(site, count, processes[0]) if kill else 0.0
@@ -153,7 +153,7 @@ class Idle(NamedTuple):
     cpu_percent: float
 
 
-async def held(site: Installation, count: int) -> Idle:
+async def measure_idle(site: Installation, count: int) -> Idle:
     """Memory and CPU of an owner with that many tasks, none of which is due."""
     await set_queue(site, WorkerTarget())
     await fill(site, 1, lambda _: datetime.now(UTC) + timedelta(days=1))
@@ -173,7 +173,7 @@ async def held(site: Installation, count: int) -> Idle:
             *(*numbers, QUEUE, DATA),
         )
     await site.pool.execute("VACUUM ANALYZE tasks, task_lanes")
-    with running("owner", site.url, "worker", LEASE_S) as process:
+    with run_process("owner", site.url, "worker", LEASE_S) as process:
         await owners_ready(site.pool, 1)
         of = psutil.Process(process.pid)
         await asyncio.sleep(3)
@@ -200,7 +200,7 @@ async def week(site: Installation, count: int, url: str) -> CaughtUp:
     await fill(site, count, lambda n: now - WEEK + (n * 7919 % count) * WEEK / count, in_a_lane=10)
     await site.pool.execute("VACUUM ANALYZE tasks, task_lanes")
     registry, fresh = TaskRegistry(site.pool), 0
-    with running("owner", site.url, "http", LEASE_S):
+    with run_process("owner", site.url, "http", LEASE_S):
         await owners_ready(site.pool, 1)
         began = datetime.now(UTC)
         deadline = time.monotonic() + 60 + count / 200
@@ -227,7 +227,7 @@ async def week(site: Installation, count: int, url: str) -> CaughtUp:
     return CaughtUp(count / (ended - began).total_seconds(), p50.total_seconds(), p99.total_seconds(), fresh)
 
 
-async def repeated(url: str, rounds: int, measure: Callable[[Installation], Awaitable[_T]]) -> list[_T]:
+async def repeat(url: str, rounds: int, measure: Callable[[Installation], Awaitable[_T]]) -> list[_T]:
     """Each round in a new installation."""
     found: list[_T] = []
     for _ in range(rounds):
@@ -255,7 +255,7 @@ def show_paced(prefix: str, name: str, found: Sequence[Paced]) -> dict[str, floa
 async def beside_dapr(url: str, args: argparse.Namespace) -> dict[str, float | None]:
     """Dapr's own scheduler, and a launcher in its place."""
     burst, clients = args.dapr_burst, args.clients
-    ours = await repeated(url, args.rounds, partial(acknowledged_to_sidecar, count=burst, clients=clients))
+    ours = await repeat(url, args.rounds, partial(acknowledged_to_sidecar, count=burst, clients=clients))
     result: dict[str, float | None] = {
         "acked_sidecar_per_s": show(f"{burst:,} due, one sidecar: acknowledged", ours, "jobs/s"),
         "dapr_register_per_s": None,
@@ -280,36 +280,36 @@ async def measure(url: str, args: argparse.Namespace) -> dict[str, float | None]
         ("register_http", "over HTTP", register_over_http),
         ("register_direct", "directly", register_directly),
     ):
-        found = await repeated(url, rounds, partial(register, count=args.registered, clients=args.clients))
+        found = await repeat(url, rounds, partial(register, count=args.registered, clients=args.clients))
         result |= show_paced(prefix, name, found)
     result |= await beside_dapr(url, args)
     with far_server() as far:
         http = HttpTarget(far)
-        one = await repeated(url, rounds, partial(burst, count=count, target=http, owners=1))
+        one = await repeat(url, rounds, partial(burst, count=count, target=http, owners=1))
         result["acked_per_s"], result["late_p99_s"] = show_bursts(f"{count:,} due, HTTP, 1 owner", one)
         result["late_p50_s"] = statistics.median(each.late_p50_s for each in one)
-        two = await repeated(url, rounds, partial(burst, count=count, target=http, owners=2))
+        two = await repeat(url, rounds, partial(burst, count=count, target=http, owners=2))
         result["acked_2_per_s"], _ = show_bursts(f"{count:,} due, HTTP, 2 owners", two)
         for owners in args.owners:
-            found = await repeated(url, rounds, partial(burst, count=count, target=http, owners=owners))
+            found = await repeat(url, rounds, partial(burst, count=count, target=http, owners=owners))
             result[f"acked_{owners}_per_s"], _ = show_bursts(f"{count:,} due, HTTP, {owners} owners", found)
-        worker = await repeated(url, rounds, partial(burst, count=count, target=WorkerTarget(), owners=1))
+        worker = await repeat(url, rounds, partial(burst, count=count, target=WorkerTarget(), owners=1))
         result["acked_worker_per_s"], _ = show_bursts(f"{count:,} due, own worker, 1 owner", worker)
-        killed = await repeated(url, 1, partial(burst, count=count, target=http, owners=2, kill=True))
+        killed = await repeat(url, 1, partial(burst, count=count, target=http, owners=2, kill=True))
         result["takeover_s"] = show("takeover with half of them due", [each.takeover_s for each in killed], "s")
         result["raw_per_s"] = show(
             "raw SKIP LOCKED loop, the same HTTP",
-            await repeated(url, rounds, lambda site: raw(site.url, count, DATA, far)),
+            await repeat(url, rounds, lambda site: raw(site.url, count, DATA, far)),
             "tasks/s",
         )
         if args.week:
-            caught = (await repeated(url, 1, partial(week, count=args.week, url=far)))[0]
+            caught = (await repeat(url, 1, partial(week, count=args.week, url=far)))[0]
             result["catch_up_per_s"] = show(f"a week of downtime, {args.week:,} overdue", [caught.per_s], "tasks/s")
             result["fresh_late_p50_s"] = show(f"{caught.fresh} of new lanes meanwhile: half", [caught.fresh_p50_s], "s")
             result["fresh_late_p99_s"] = show("of new lanes meanwhile: 99 %", [caught.fresh_p99_s], "s")
     result["raw_bare_per_s"] = show(
         "raw SKIP LOCKED loop, no delivery",
-        await repeated(url, rounds, lambda site: raw(site.url, count, DATA, None)),
+        await repeat(url, rounds, lambda site: raw(site.url, count, DATA, None)),
         "tasks/s",
     )
     others: list[float] = []
@@ -317,7 +317,7 @@ async def measure(url: str, args: argparse.Namespace) -> dict[str, float | None]
         async with fresh_installation(url) as site:
             others.append(await asyncio.to_thread(apscheduler, site.url, args.others))
     result["apscheduler_per_s"] = show(f"APScheduler, {args.others:,} due at once", others, "jobs/s")
-    resting = (await repeated(url, 1, partial(held, count=args.held)))[0]
+    resting = (await repeat(url, 1, partial(measure_idle, count=args.held)))[0]
     result["held_rss_mb"] = show(f"memory beside {args.held:,} tasks", [resting.rss_mb], "MB")
     result["held_cpu_percent"] = show("CPU beside them", [resting.cpu_percent], "%")
     return {name: None if value is None else round(value, 3) for name, value in result.items()}

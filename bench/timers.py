@@ -212,7 +212,7 @@ async def burst(site: Installation, count: int, *, kill_after: float | None = No
     return Burst(commits, count - row["keys"], row["early"], row["records"] - row["keys"])
 
 
-async def relayed(site: Installation) -> float:
+async def relay_all(site: Installation) -> float:
     """Relays the whole outbox; records per second."""
     bell = PostgresNotifier(site.url)
     relay = Relay(broker=site.broker, outbox=PostgresOutbox(site.pool), notifier=bell)
@@ -296,7 +296,7 @@ async def measure(url: str, args: argparse.Namespace) -> dict[str, float]:
             at_once.append(await burst(site, args.at_once))
         async with fresh_installation(url) as site:
             all_of.append(await burst(site, args.burst))
-            log.append(await relayed(site))
+            log.append(await relay_all(site))
         async with fresh_installation(url) as site:
             half = args.burst / all_of[-1].per_s / 2
             killed.append(await burst(site, args.burst, kill_after=half))

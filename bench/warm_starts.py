@@ -24,7 +24,7 @@ import asyncpg
 import orjson
 import uvloop
 
-from bench.graph import shown
+from bench.graph import show
 from bench.installation import about, fresh_installation, server
 from streamsched import __version__
 from streamsched.codec.schedules.schedule import program_to_json
@@ -99,7 +99,7 @@ async def compare(url: str, folder: Path, runs: int) -> dict[str, float]:
                     assert how.startswith(kind), how
                     found[kind].append(taken)
             for kind in _KINDS:
-                shown(f"{name}, {kind}", found[kind], "s")
+                show(f"{name}, {kind}", found[kind], "s")
                 result[f"{kind}_{name}_s"] = statistics.median(found[kind])
             result[f"{name}_cold_over_warm"] = result[f"cold_{name}_s"] / result[f"warm_{name}_s"]
     return result

@@ -33,11 +33,11 @@ from streamsched.setting_values import (
     SettingGroup,
     folder_of,
     hosts,
-    lasting,
     number,
     one_of,
     pairs,
     port,
+    positive_duration,
     require,
     setting,
     url,
@@ -96,11 +96,11 @@ class KeepSettings(SettingGroup):
             deleted schedules: that at least as long as the log's records and ended jobs.
     """
 
-    log: timedelta = setting(timedelta(days=7), lasting(), variable="retention")
+    log: timedelta = setting(timedelta(days=7), positive_duration(), variable="retention")
     verdicts: timedelta = setting(timedelta(days=7), variable="verdicts_keep")
-    jobs: timedelta = setting(timedelta(days=30), lasting(), variable="jobs_keep")
-    nodes: timedelta = setting(timedelta(days=365), lasting(), variable="nodes_keep")
-    audit: timedelta = setting(timedelta(days=365), lasting(), variable="audit_keep")
+    jobs: timedelta = setting(timedelta(days=30), positive_duration(), variable="jobs_keep")
+    nodes: timedelta = setting(timedelta(days=365), positive_duration(), variable="nodes_keep")
+    audit: timedelta = setting(timedelta(days=365), positive_duration(), variable="audit_keep")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +112,7 @@ class WorkerSettings(SettingGroup):
         stuck_after: the worker ends itself when a shard, or the whole worker, makes no progress for so long; 0: never.
     """
 
-    dedupe_horizon: timedelta = setting(timedelta(days=4), lasting())
+    dedupe_horizon: timedelta = setting(timedelta(days=4), positive_duration())
     stuck_after: timedelta = timedelta(seconds=60)
 
 
@@ -231,8 +231,8 @@ class RunSettings(SettingGroup):
             are forked (Linux): `true` or `false`.
     """
 
-    heartbeat: timedelta = setting(timedelta(seconds=2), lasting())
-    lost_after: timedelta = setting(timedelta(seconds=15), lasting())
+    heartbeat: timedelta = setting(timedelta(seconds=2), positive_duration())
+    lost_after: timedelta = setting(timedelta(seconds=15), positive_duration())
     attempts: int = setting(3, number(1), variable="run_attempts")
     launches_per_second: int = setting(20, number(0, zero="unlimited"))
     launch_burst: int = setting(100, number(1))
@@ -308,7 +308,7 @@ class SparkSettings(SettingGroup):
     connect_memory: str = "1g"
     connect_runs: int = setting(500, number(1))
     connect_resident: int = 4 * 1024 * 1024 * 1024
-    connect_idle: timedelta = setting(timedelta(minutes=30), lasting())
+    connect_idle: timedelta = setting(timedelta(minutes=30), positive_duration())
     metrics: bool = True
     event_logs: Path | None = setting("", folder_of)
     prepared_drivers: int = setting(0, number(0, 1000, zero="none"), variable="prepared_drivers")
@@ -385,7 +385,7 @@ class Settings:
     broker_url: str = setting("", url("a URL such as postgresql://… or kafka://…"))
     shards: int = setting(4, number(1, 1024))
     data_dir: Path = Path(".streamsched")
-    lease: timedelta = setting(timedelta(seconds=6), lasting())
+    lease: timedelta = setting(timedelta(seconds=6), positive_duration())
     traces: bool = False
     log: LogSettings = field(default_factory=LogSettings)
     health: HealthSettings = field(default_factory=HealthSettings)
@@ -435,7 +435,7 @@ class Settings:
         """The settings of a dialect."""
         return cast("_Group", self.dialects[kind])
 
-    def changed(self, **given: object) -> Self:
+    def replace(self, **given: object) -> Self:
         """These settings with others `given`, as in `from_env`."""
         return self.from_env({}, **{**self.texts, **given})
 

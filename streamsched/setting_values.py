@@ -111,7 +111,7 @@ def require(holds: bool, name: str, rule: str) -> None:
         raise ConfigurationError(f"{variable(name)} {rule}")
 
 
-def checked(read: Reader, holds: Callable[[Any], bool], rule: str) -> Reader:
+def rule_reader(read: Reader, holds: Callable[[Any], bool], rule: str) -> Reader:
     """Reads a value, which must be as the rule says."""
 
     def read_and_check(text: str) -> Any:
@@ -127,7 +127,7 @@ def number(least: int, most: int | None = None, *, zero: str = "", unit: str = "
     """Reads a whole number within bounds. `zero`: what 0 means."""
     low = f"{least} ({zero})" if zero else f"{least}"
     rule = f"at least {low}{unit}" if most is None else f"from {low} to {most}{unit}"
-    return checked(_whole, lambda value: least <= value and (most is None or value <= most), rule)
+    return rule_reader(_whole, lambda value: least <= value and (most is None or value <= most), rule)
 
 
 def port(zero: str) -> Reader:
@@ -135,20 +135,20 @@ def port(zero: str) -> Reader:
     return number(0, 65535, zero=zero)
 
 
-def lasting() -> Reader:
+def positive_duration() -> Reader:
     """Reads a duration longer than 0."""
-    return checked(_duration, timedelta(0).__lt__, "longer than 0")
+    return rule_reader(_duration, timedelta(0).__lt__, "longer than 0")
 
 
 def one_of(*choices: str) -> Reader:
     """Reads one of these texts."""
-    return checked(str, choices.__contains__, f"one of {', '.join(choices)}")
+    return rule_reader(str, choices.__contains__, f"one of {', '.join(choices)}")
 
 
 def url(like: str, *schemes: str) -> Reader:
     """Reads a URL of one of these schemes, or none of an empty text; without schemes, of any. `like`: such a URL."""
     begins = tuple(f"{scheme}://" for scheme in schemes)
-    return checked(str, lambda text: not text or (text.startswith(begins) if begins else "://" in text), like)
+    return rule_reader(str, lambda text: not text or (text.startswith(begins) if begins else "://" in text), like)
 
 
 def pairs(text: str, like: str) -> dict[str, str]:

@@ -9,7 +9,7 @@ from typing import Final
 
 from streamsched.catalog.catalog import Catalog
 from streamsched.domain.access.grant import Denied
-from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
+from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering_grant
 from streamsched.domain.access.references import (
     WITHOUT_ROLES,
     Reference,
@@ -61,7 +61,7 @@ class GrantDesk:
         known = await self._store.read_known(schedule.ref.namespace, *collect_names(references))
         found: dict[tuple[str, str, str], NamespaceGrant] = {}
         for each in references:
-            grant = covering(each.kind, each.name, known.grants.get(known.owner(each) or "", ()))
+            grant = covering_grant(each.kind, each.name, known.grants.get(known.owner(each) or "", ()))
             if grant is not None:
                 found[grant.owner, grant.kind, grant.name] = grant
         return [found[each] for each in sorted(found)]
@@ -101,7 +101,7 @@ class GrantDesk:
             ended = [each.ref for each in about if await self._lacks(expectation_references(each), grant.grantee)]
             if ended:
                 await self._expectations.stop(ended, note)
-        async for record in self._using(grant):
+        async for record in self._users_of(grant):
             ref = record.definition.ref
             try:
                 await self._catalog.pause(ref, Pause(PauseMode.KEEP, note=note), reason=note).apply()
@@ -110,7 +110,7 @@ class GrantDesk:
             suspended.append(ref)
         return suspended
 
-    async def _using(self, grant: NamespaceGrant) -> AsyncIterator[ScheduleRecord]:
+    async def _users_of(self, grant: NamespaceGrant) -> AsyncIterator[ScheduleRecord]:
         """Schedules that may run, now or after the end of a pause, and that no other grant permits to."""
         after = ""
         while page := await self._catalog.reader.schedules(namespace=grant.grantee, after=after, limit=_PAGE):

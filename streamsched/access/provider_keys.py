@@ -69,7 +69,7 @@ class ProviderKeys:
         self._tried_at = self._clock.now()
         try:
             address = self._http.address(await self._http.discovery(), "jwks_uri", what="keys")
-            found = _verifying(await self._http.read(address))
+            found = _verification_keys(await self._http.read(address))
         except UnavailableError as exc:
             self._failure = str(exc)
             log.warning("oidc.keys_unavailable", error=str(exc), kept=self._keys is not None)
@@ -78,7 +78,7 @@ class ProviderKeys:
         self._ids = frozenset(key.kid for key in found.keys if key.kid is not None)
 
 
-def _verifying(document: Mapping[str, Any]) -> KeySet:
+def _verification_keys(document: Mapping[str, Any]) -> KeySet:
     """The keys of the document that can verify a signature and nothing else. Others, and unreadable ones, are left out.
 
     Raises:

@@ -140,7 +140,7 @@ def _database(
     if facts.pending_grants:
         found.append(_pending_grants(facts.pending_grants, facts.pending_grants_total))
     if facts.executing:
-        found.append(_executing(facts.executing))
+        found.append(_programs_on_launchers(facts.executing))
     found.append(skew("clock of the database", max((before - facts.now, facts.now - after)).total_seconds()))
     found.append(_snapshot(facts.snapshot))
     found += [_deleted_unread(each) for each in facts.deletions[:_NAMED]]
@@ -180,7 +180,7 @@ def _backlog(namespace: str, age: timedelta) -> CheckResult:
     )
 
 
-def _executing(programs: Mapping[str, int]) -> CheckResult:
+def _programs_on_launchers(programs: Mapping[str, int]) -> CheckResult:
     named = list(programs.items())[:_NAMED]
     listed = ", ".join(f"{count} in {namespace}" for namespace, count in named) + (
         " …" if len(programs) > _NAMED else ""

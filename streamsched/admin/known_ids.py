@@ -65,7 +65,7 @@ def _records(oldest_first: list[bytes]) -> Iterator[tuple[bytes, bytes]]:
     salt = int.from_bytes(oldest_first[0][:8], "little") | 1
     for number, group in enumerate(groups.values()):
         bucket = Bucket(number, opened_ms=codec.first_ms(group[0]), salt=salt)
-        bucket.sized(len(group))
+        bucket.make_cells(len(group))
         bucket.fill(b"".join(group))
         while not bucket.sealed:
             yield bucket.seal()

@@ -153,8 +153,8 @@ async def survey(broker: Broker, reports: PostgresReportStore, *, stale_s: float
                 None if lease is None else lease.owner,
                 state,
                 None if lease is None else lease.epoch,
-                _rounded(ended_s.get(name) if lease is None else _seconds_since(state, known)),
-                _rounded(None if known is None else known.age_s),
+                _round(ended_s.get(name) if lease is None else _seconds_since(state, known)),
+                _round(None if known is None else known.age_s),
                 await _lag(broker, at),
                 None if known is None else known.report,
             )
@@ -183,7 +183,7 @@ def _seconds_since(state: str, known: ReceivedReport | None) -> float | None:
     return known.age_s + (known.report.silent_s if state == "silent" else 0.0)
 
 
-def _rounded(seconds: float | None) -> float | None:
+def _round(seconds: float | None) -> float | None:
     return None if seconds is None else round(seconds, 1)
 
 

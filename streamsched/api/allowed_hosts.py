@@ -39,7 +39,7 @@ class Authority:
         found = _AUTHORITY.fullmatch(text.strip().lower())
         if found is None:
             return None
-        host = normalized(found["host"])
+        host = normalize(found["host"])
         port = None if found["port"] is None else int(found["port"])
         return None if host is None else cls(host, port)
 
@@ -78,8 +78,8 @@ class AllowedHosts:
             ValueError: an entry of `listed` is not a host; the message contains it.
         """
         given = [each.strip().lower() for each in listed if each.strip()]
-        configured = frozenset(_listed(each) for each in given if each != "*")
-        own = {normalized(api_host), *(normalized(urlsplit(url).hostname or "") for url in urls)}
+        configured = frozenset(_read_entry(each) for each in given if each != "*")
+        own = {normalize(api_host), *(normalize(urlsplit(url).hostname or "") for url in urls)}
         wildcard = api_host in _WILDCARDS
         names = configured | {name for name in own if name and name not in _WILDCARDS}
         return cls(frozenset(names), configured, any_address=wildcard, any_host="*" in given)
@@ -102,7 +102,7 @@ def allowed_hosts(settings: Settings) -> AllowedHosts:
     return AllowedHosts.of(settings.api.allowed_hosts, api_host=settings.api.host, urls=urls)
 
 
-def normalized(host: str) -> str | None:
+def normalize(host: str) -> str | None:
     """The host in lower case, without brackets and trailing dot, an address in its shortest form. None if `host` is not
     a valid host.
     """
@@ -117,9 +117,9 @@ def normalized(host: str) -> str | None:
     return text if _NAME.fullmatch(text) else None
 
 
-def _listed(text: str) -> str:
+def _read_entry(text: str) -> str:
     below = text.startswith("*.")
-    host = normalized(text[2:] if below else text)
+    host = normalize(text[2:] if below else text)
     if host is None:
         raise ValueError(
             f"'{text}' is not a host; use names or addresses without a port, such as scheduler.example.org"

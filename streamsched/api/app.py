@@ -18,7 +18,7 @@ from streamsched.api.deps import ApiServices
 from streamsched.api.description.document import document
 from streamsched.api.description.page import ReferencePage
 from streamsched.api.problems import PROBLEMS
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.request_guard import RequestGuard
 from streamsched.api.request_measures import RequestMeasures
 from streamsched.api.routes import (
@@ -100,7 +100,7 @@ def make_api(services: ApiServices, table: RouteTable | None = None) -> Starlett
 
     async def openapi(request: Request) -> Response:
         del request
-        return rendered(described())
+        return json_response(described())
 
     page = ReferencePage(described)
     api = Starlette(

@@ -33,7 +33,7 @@ _MOST_OF_LINES: Final = 512 * 1024 * 1024
 LINES: Final = "application/x-ndjson"
 
 
-async def received(request: Request) -> AsyncIterator[bytes]:
+async def receive(request: Request) -> AsyncIterator[bytes]:
     """The body as it arrives.
 
     Raises:
@@ -84,7 +84,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
         check(int(announced))
     with room.place(request.client.host if request.client else "") as place:
         held, size = BytesIO(), 0
-        async for chunk in received(request):
+        async for chunk in receive(request):
             size += len(chunk)
             check(size)
             place.grow(len(chunk))
@@ -94,7 +94,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
         values = await decode_body(body, known.check_values)
         if getattr(request.state, "audited", None) is not None and body:
             request.state.body = {"sha256": sha256(body).hexdigest(), "bytes": size}
-        async with room.decoding(values * known.weight):
+        async with room.hold_values(values * known.weight):
             yield body
 
 
@@ -131,7 +131,7 @@ async def read_lines(request: Request) -> AsyncIterator[list[bytes]]:
     room: BodyRoom = request.app.state.body_room
     limit = room.largest
     rest, size = b"", 0
-    async for chunk in received(request):
+    async for chunk in receive(request):
         size += len(chunk)
         if size > _MOST_OF_LINES:
             raise _too_large(_MOST_OF_LINES)
@@ -163,7 +163,7 @@ async def _read_object(request: Request, body: BodyBytes) -> dict[str, Any]:
     return read
 
 
-def reasoned(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def split_reason(body: dict[str, Any]) -> tuple[str, dict[str, Any]]:
     """Splits a body into its optional `reason`, which is stored in the history, and its other members.
 
     Raises:
@@ -179,7 +179,7 @@ def reason_of(body: dict[str, Any]) -> str:
     Raises:
         DecodeError: the reason is not a string, or the body has other members.
     """
-    reason, rest = reasoned(body)
+    reason, rest = split_reason(body)
     Fields(rest).check_all_read()
     return reason
 

@@ -144,7 +144,7 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
         UnavailableError: PostgreSQL or the log is unavailable.
     """
     tail = await events_of_key(services.events.broker, f"partition:{ref}", depth=depth, limit=_COMMITS)
-    events = list(_committed(tail.events))
+    events = list(_commits(tail.events))
     links = await services.datasets.links.links(caller)
     source = ("dataset", str(ref))
     names = links.listeners.get(source, ())
@@ -162,8 +162,8 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
         name = str(each.status.record.definition.ref)
         known_by = {event for schedule, event in late if schedule == name}
         its_late = {event for event in ids if event[:KNOWN_BY] in known_by}
-        roll_ups += await asyncio.to_thread(_rolled_up, each, commits, its_late)
-    expected = await _expected(services, caller, ref)
+        roll_ups += await asyncio.to_thread(_roll_up, each, commits, its_late)
+    expected = await _expectations(services, caller, ref)
     return DatasetView(
         ref=ref,
         commits=_partitions(events, {event for _, event in late}),
@@ -181,7 +181,7 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     )
 
 
-def _committed(tail: Sequence[LoggedEvent]) -> Iterator[LoggedEvent]:
+def _commits(tail: Sequence[LoggedEvent]) -> Iterator[LoggedEvent]:
     """The newest events, each once however often it was sent, with `_COMMITS` partitions together. A repeat gives its
     bytes and rows to a first one without.
     """
@@ -262,12 +262,12 @@ def _read_newest_keys(
     return _Waiting(status, leaves, len(keys), found)
 
 
-def _rolled_up(waiting: _Waiting, commits: Sequence[Event], late: Collection[str]) -> list[RollUp]:
+def _roll_up(waiting: _Waiting, commits: Sequence[Event], late: Collection[str]) -> list[RollUp]:
     """The roll-ups of a schedule with its newest open keys, in order. `late`: ids of events that came late for it."""
     made: list[RollUp] = []
     status = waiting.status
     for name, (leaf, per) in waiting.leaves.items():
-        some = [event for each in commits if (event := _wanted(leaf, each)) is not None]
+        some = [event for each in commits if (event := _wanted_part(leaf, each)) is not None]
         shown = [_key(key, per, node, some, late) for key, node in reversed(list(waiting.shown[name].items()))]
         more, unread = status.open_keys - len(shown), status.open_keys - waiting.read
         of = str(status.record.definition.ref)
@@ -275,7 +275,7 @@ def _rolled_up(waiting: _Waiting, commits: Sequence[Event], late: Collection[str
     return made
 
 
-def _wanted(leaf: Partitions, event: Event) -> Event | None:
+def _wanted_part(leaf: Partitions, event: Event) -> Event | None:
     """The part of a commit that the leaf waits for."""
     if not isinstance(event.fact, PartitionsAdded):
         return None
@@ -291,7 +291,7 @@ def _key(key: str, per: Per, node: Explanation, commits: Sequence[Event], late: 
     return RollUpKey(key, node.have, node.need, node.holds, node.completeness, writes)
 
 
-async def _expected(services: ApiServices, caller: Caller, ref: DatasetRef) -> list[ExpectedOfDataset]:
+async def _expectations(services: ApiServices, caller: Caller, ref: DatasetRef) -> list[ExpectedOfDataset]:
     """The expectations about the dataset that the caller may view, in order."""
     about = await services.schedules.expectations.list_about(SubjectKind.DATASET, str(ref), limit=_EXPECTATIONS)
     found: list[ExpectedOfDataset] = []

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from streamsched.api.problems import PROBLEMS
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import PUBLIC, VIEW_ALL
@@ -106,4 +106,4 @@ def _response(findings: Findings, remarks: Findings | None = None, *, passed: st
     wrong = any(reason is not None for reason in findings.values())
     status = HTTPStatus.SERVICE_UNAVAILABLE if wrong else HTTPStatus.OK
     checks = {name: reason or "ok" for name, reason in {**findings, **(remarks or {})}.items()}
-    return rendered(HEALTH.answer_of(status=failed if wrong else passed, checks=checks), status=status)
+    return json_response(HEALTH.answer_of(status=failed if wrong else passed, checks=checks), status=status)

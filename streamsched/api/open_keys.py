@@ -119,14 +119,16 @@ async def _joins(
 ) -> dict[str, dict[str, Any]]:
     """Of a join per run, by key: `run_of` and `missing`."""
     programs = {leaf_id(leaf): leaf.program for leaf in leaves(definition.trigger) if isinstance(leaf, ProgramStatus)}
-    missing = {key.key: list(_missing(definition.plan, cell, key.key, programs)) for key, cell in found}
+    missing = {key.key: list(_missing_programs(definition.plan, cell, key.key, programs)) for key, cell in found}
     wanted = [(key, each) for key, some in missing.items() for each in some if sees(each.namespace)]
     known = await descendants.read_latest(ancestor, wanted) if wanted else {}
     jobs = await descendants.names(ancestor, list(missing)) if sees(ancestor.namespace) else {}
     return {
         key: {
             "run_of": JoinedRun(program=ancestor, job=jobs.get(key)),
-            "missing": [_awaited(each, known.get((key, each)), hidden=not sees(each.namespace)) for each in some],
+            "missing": [
+                _awaited_program(each, known.get((key, each)), hidden=not sees(each.namespace)) for each in some
+            ],
         }
         for key, some in missing.items()
     }
@@ -146,7 +148,7 @@ def open_cells(definition: Definition, keys: Sequence[OpenKey]) -> Iterator[tupl
                 yield key, cell
 
 
-def _missing(plan: Plan, cell: Cell, key: str, programs: dict[str, ProgramRef]) -> Iterator[ProgramRef]:
+def _missing_programs(plan: Plan, cell: Cell, key: str, programs: dict[str, ProgramRef]) -> Iterator[ProgramRef]:
     """The programs whose ends are missing under a key, each once."""
     slots = (slot for slot in plan.slots if slot.leaf in programs and not slot.veto)
     open_ = (
@@ -157,7 +159,7 @@ def _missing(plan: Plan, cell: Cell, key: str, programs: dict[str, ProgramRef]) 
     yield from dict.fromkeys(programs[leaf] for leaf in open_)
 
 
-def _awaited(program: ProgramRef, found: Descendant | None, *, hidden: bool) -> AwaitedProgram:
+def _awaited_program(program: ProgramRef, found: Descendant | None, *, hidden: bool) -> AwaitedProgram:
     if hidden:
         return AwaitedProgram(program=program, text=f"{program} has not ended as wanted")
     if found is None:

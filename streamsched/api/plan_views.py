@@ -241,7 +241,7 @@ def change_view(
         )
         for each in change.schedules
     ]
-    elsewhere = _waiting(change.foreign_waits, sees)
+    elsewhere = _schedules_elsewhere(change.foreign_waits, sees)
     return shape.answer_of(change, schedules=schedules, waiting_elsewhere=elsewhere, **more)
 
 
@@ -254,12 +254,12 @@ def preview_view(preview: Preview, sees: Sees = sees_nothing, **more: object) ->
             _PLANNED_EXPECTATION.answer_of(each, fields=[*expectation_differences(each)])
             for each in preview.expectations
         ],
-        waiting_elsewhere=_waiting(preview.foreign_waits, sees),
+        waiting_elsewhere=_schedules_elsewhere(preview.foreign_waits, sees),
         **more,
     )
 
 
-def _waiting(waits: Sequence[ForeignWait], sees: Sees) -> WaitingElsewhere:
+def _schedules_elsewhere(waits: Sequence[ForeignWait], sees: Sees) -> WaitingElsewhere:
     schedules = {each.schedule for each in waits}
     visible = sorted(str(each) for each in schedules if sees(each.namespace))
     return WaitingElsewhere(schedules=visible, others=len(schedules) - len(visible))

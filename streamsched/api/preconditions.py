@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 from starlette.responses import Response
 
-from streamsched.api.rendering import encoded, rendered
+from streamsched.api.rendering import encode_json, json_response
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Header
 from streamsched.domain.errors import DecodeError
@@ -36,7 +36,7 @@ def _tags(header: str, name: str) -> list[str]:
     return tags
 
 
-async def expected(
+async def read_expected(
     if_match: Annotated[
         str | None,
         Header(
@@ -58,7 +58,7 @@ async def expected(
     return Expected(frozenset(tag.partition("-")[0] for tag in _tags(if_match, "If-Match")))
 
 
-ExpectedDep = Annotated[Expected | None, Depends(expected)]
+ExpectedDep = Annotated[Expected | None, Depends(read_expected)]
 
 
 class Tagged:
@@ -75,7 +75,7 @@ class Tagged:
         self._known = [] if self._any or not given else _tags(given, "If-None-Match")
 
     def __call__(self, view: dict[str, Any], revision: str) -> Response:
-        body = encoded(view)
+        body = encode_json(view)
         tag = f"{revision}-{hashlib.sha256(body).hexdigest()[:16]}"
         headers = {"ETag": f'"{tag}"'}
         if self._any or tag in self._known:
@@ -83,7 +83,7 @@ class Tagged:
         return Response(body, media_type="application/json", headers=headers)
 
 
-async def tagged(
+async def read_tagged(
     if_none_match: Annotated[
         str | None,
         Header(
@@ -97,9 +97,9 @@ async def tagged(
     return Tagged(if_none_match)
 
 
-TaggedDep = Annotated[Tagged, Depends(tagged)]
+TaggedDep = Annotated[Tagged, Depends(read_tagged)]
 
 
-def stored(view: dict[str, Any], revision: str) -> Response:
+def answer_stored(view: dict[str, Any], revision: str) -> Response:
     """The answer of a PUT, with the revision of what it stored."""
-    return rendered(view, headers={"ETag": f'"{revision}"'})
+    return json_response(view, headers={"ETag": f'"{revision}"'})

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import ParameterError
 from streamsched.codec import problem as problem_codec
@@ -31,7 +31,7 @@ def problem(status: int, detail: str, **members: Any) -> Response:
 
 def problem_response(body: Mapping[str, Any]) -> Response:
     """The response with this problem, and with the headers of its status."""
-    return rendered(body, status=body["status"], media_type=CONTENT_TYPE, headers=_headers(body["status"]))
+    return json_response(body, status=body["status"], media_type=CONTENT_TYPE, headers=_headers(body["status"]))
 
 
 def problem_of(error: StreamschedError) -> Response:
@@ -97,12 +97,12 @@ async def _parameter(request: Request, error: Exception) -> Response:
     return _answer(request, HTTPStatus.BAD_REQUEST, str(error), path=path, reason=reason, retriable=False)
 
 
-async def _unexpected(request: Request, error: Exception) -> Response:
+async def _crash(request: Request, error: Exception) -> Response:
     log.error("request.crashed", method=request.method, path=request.url.path, exc_info=error)
     return _answer(request, HTTPStatus.INTERNAL_SERVER_ERROR, "internal error; see the log of the API", retriable=False)
 
 
 #: Answers every error of an application with a problem, including routing and parameter errors.
 PROBLEMS: Final[Mapping[Any, Callable[[Request, Exception], Awaitable[Response]]]] = MappingProxyType(
-    {StreamschedError: _domain, HTTPException: _http, ParameterError: _parameter, Exception: _unexpected}
+    {StreamschedError: _domain, HTTPException: _http, ParameterError: _parameter, Exception: _crash}
 )

@@ -14,14 +14,14 @@ from starlette.responses import Response
 _OPTIONS = orjson.OPT_UTC_Z | orjson.OPT_NON_STR_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS
 
 
-def rendered(
+def json_response(
     body: object, *, status: int = 200, media_type: str = "application/json", headers: Mapping[str, str] | None = None
 ) -> Response:
     """A response with `body` as JSON."""
-    return Response(encoded(body), status_code=status, media_type=media_type, headers=headers)
+    return Response(encode_json(body), status_code=status, media_type=media_type, headers=headers)
 
 
-def encoded(body: object) -> bytes:
+def encode_json(body: object) -> bytes:
     """`body` as JSON."""
     return orjson.dumps(body, default=_default, option=_OPTIONS)
 

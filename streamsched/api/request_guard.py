@@ -90,7 +90,7 @@ class RequestGuard:
             return
         headers = _Headers(scope)
         scope, target = _origin_form(scope)
-        refused = self._refused(scope, headers, target)
+        refused = self._refusal(scope, headers, target)
         if refused is None:
             await self._app(scope, receive, send)
             return
@@ -99,7 +99,7 @@ class RequestGuard:
         answer = refusal(self._dialects, scope["path"], refused.status, refused.detail, retriable=False)
         await answer(scope, receive, send)
 
-    def _refused(self, scope: Scope, headers: _Headers, target: str | None) -> _Refused | None:
+    def _refusal(self, scope: Scope, headers: _Headers, target: str | None) -> _Refused | None:
         values = headers.all("host")
         if len(values) != 1:
             number = "no Host header" if not values else f"{len(values)} Host headers"

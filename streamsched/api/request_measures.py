@@ -25,7 +25,7 @@ class RequestMeasures:
             return
         began = perf_counter()
 
-        async def measured(message: Message) -> None:
+        async def send_and_measure(message: Message) -> None:
             if message["type"] == "http.response.start":
                 route = scope.get("route_name", "unknown").rpartition(" ")[2]
                 labels = {"method": scope["method"], "route": route}
@@ -33,4 +33,4 @@ class RequestMeasures:
                 self._metrics.add("http_requests_total", status=str(message["status"]), **labels)
             await send(message)
 
-        await self._app(scope, receive, measured)
+        await self._app(scope, receive, send_and_measure)

@@ -22,7 +22,7 @@ from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import LINES, BodyBytes
 from streamsched.api.bounds.body_room import BodyRoom
 from streamsched.api.problems import PROBLEMS
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.request_guard import RequestGuard
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.routes import Routes
@@ -61,7 +61,7 @@ class _Connected:
         self.tokens[self.last] = task.token
         return task_line(self.last, task)
 
-    def stopped(self, token: str) -> bytes:
+    def stop_line(self, token: str) -> bytes:
         """The line of a delivery that need not go on."""
         numbers = [number for number, known in self.tokens.items() if known == token]
         for number in numbers:
@@ -79,7 +79,7 @@ class StreamServices:
     places: Places = field(default_factory=lambda: Places("receive tasks", _MOST_STREAMS))
 
 
-async def _authorised(request: Request) -> None:
+async def _authorise(request: Request) -> None:
     """Workers need the permission to emit in all namespaces: queues belong to none.
 
     Raises:
@@ -98,7 +98,7 @@ def make_stream_api(
     report.
     """
     app = Starlette(
-        routes=[RouteTable(routes, door=_authorised)],
+        routes=[RouteTable(routes, door=_authorise)],
         middleware=[Middleware(RequestGuard, hosts=hosts)],
         exception_handlers=PROBLEMS,
     )
@@ -149,14 +149,14 @@ async def report(stream: str, body: BodyBytes, services: _ServicesDep) -> Respon
     if sent.credit is not None:
         connected.stream.take(sent.credit)
     connected.stream.note_sign_of_life()
-    return rendered({})
+    return json_response({})
 
 
 async def _lines(services: StreamServices, asked: StreamRequest, caller: Caller) -> AsyncIterator[bytes]:
     name = uuid4().hex
     workers = services.workers
     with (
-        services.places.held(caller),
+        services.places.hold(caller),
         workers.connect(asked.queues, credit=asked.credit, quiet_s=QUIET_S, counts_losses=True) as stream,
     ):
         connected = services.connected[name] = _Connected(stream)
@@ -175,7 +175,7 @@ async def _lines(services: StreamServices, asked: StreamRequest, caller: Caller)
                 if isinstance(found, StartedTask):
                     yield connected.line(found)
                 else:
-                    yield connected.stopped(found.token)
+                    yield connected.stop_line(found.token)
         finally:
             del services.connected[name]
             log.info("task_streams.closed", stream=name)

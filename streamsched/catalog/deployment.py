@@ -78,7 +78,10 @@ def remove_program(app: AppRecord, ref: ProgramRef, *, now: datetime) -> AppChan
         NotFoundError: no such program.
     """
     program = existing_program(app, ref)
-    changes = [*_starting(app, {ref}, now=now), *_losing_awaited({**app.schedules, **app.listeners}, {ref}, now=now)]
+    changes = [
+        *_delete_starters(app, {ref}, now=now),
+        *_losing_awaited({**app.schedules, **app.listeners}, {ref}, now=now),
+    ]
     return AppChange(
         programs=(ProgramChange(Action.DELETED, program, ""),),
         schedules=tuple(sorted(changes, key=lambda change: change.after.definition.ref)),
@@ -151,7 +154,7 @@ def _schedules(
 ) -> Iterator[ScheduleChange]:
     definitions = {schedule.ref: schedule for schedule in wanted.schedules} if update_schedules else {}
     others = {ref: record for ref, record in app.schedules.items() if record.exists and ref not in definitions}
-    yield from _starting(replace(app, schedules=others), removed, now=now)
+    yield from _delete_starters(replace(app, schedules=others), removed, now=now)
     remaining = {ref: record for ref, record in others.items() if record.definition.program not in removed}
     if update_schedules and wanted.prunes:
         for record in remaining.values():
@@ -171,7 +174,7 @@ def _schedules(
             yield update_schedule(record, definition, keep=keeps, reason="deployed", now=now)
 
 
-def _starting(app: AppRecord, removed: Collection[ProgramRef], *, now: datetime) -> Iterator[ScheduleChange]:
+def _delete_starters(app: AppRecord, removed: Collection[ProgramRef], *, now: datetime) -> Iterator[ScheduleChange]:
     """Deletes the schedules that start removed programs."""
     for record in app.schedules.values():
         if record.exists and record.definition.program in removed:

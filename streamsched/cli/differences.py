@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import timedelta
 from itertools import zip_longest
 from typing import Any, Final
 
 from streamsched.cli.naming import without_default
 from streamsched.domain.errors import StreamschedError
-from streamsched.domain.time.duration import duration_text
+from streamsched.domain.time.duration import units_text
 
 #: Members of CDAP's constraints that are milliseconds, and the words for them in definitions.
 _DURATIONS: Final = {"millisAfterTrigger": "delay", "millisSinceLastRun": "interval", "perMillis": "per"}
@@ -62,7 +61,7 @@ def _constraints(before: Sequence[dict[str, Any]], after: Sequence[dict[str, Any
 
 def _in_words(constraint: Mapping[str, Any]) -> dict[str, Any]:
     return {
-        _DURATIONS.get(name, name): duration_text(timedelta(milliseconds=value)) if name in _DURATIONS else value
+        _DURATIONS.get(name, name): units_text(value, "ms") if name in _DURATIONS else value
         for name, value in constraint.items()
     }
 

@@ -258,7 +258,8 @@ def count_text(count: int, noun: str) -> str:
 
 
 def moment(text: str) -> str:
-    """An ISO instant in local time with its offset (`Z`: UTC), without fractions of seconds; other texts unchanged.
+    """An ISO instant in local time with its offset (`Z`: UTC), without fractions of seconds; unchanged other texts, and
+    instants that have no local time in the years 1 to 9999.
 
     >>> moment("1 day")
     '1 day'
@@ -267,9 +268,10 @@ def moment(text: str) -> str:
         return text
     try:
         instant = datetime.fromisoformat(text)
-    except ValueError:
+        local = instant.astimezone()
+    except (ValueError, OverflowError):
         return text
-    return instant.astimezone().isoformat(" ", "seconds").replace("+00:00", "Z") if instant.tzinfo else text
+    return local.isoformat(" ", "seconds").replace("+00:00", "Z") if instant.tzinfo else text
 
 
 def local_times(sentence: str) -> str:

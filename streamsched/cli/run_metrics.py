@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from typing import Any, Final, TextIO
 
 from streamsched.cli.progress_bar import bar
-from streamsched.domain.time.duration import duration_text
+from streamsched.domain.time.duration import units_text
 
 _UNITS: Final = ("B", "kB", "MB", "GB", "TB", "PB", "EB")
 _WIDTH: Final = 40
@@ -32,11 +31,12 @@ def metric_lines(metrics: Mapping[str, Any] | None) -> dict[str, str]:
         return {}
     failed = f", {metrics['tasksFailed']:,} failed" if metrics["tasksFailed"] else ""
     more = "" if metrics["complete"] else " so far"
+    there, busy = (units_text(metrics[name], "s") for name in ("executorSeconds", "taskSeconds"))
     found = {
         "stages": f"{metrics['stagesDone']:,} of {metrics['stages']:,}{more}",
         "tasks": f"{metrics['tasksDone']:,} of {metrics['tasks']:,}{more}{failed}",
         "executors": f"{metrics['executors']:,}, at most {metrics['executorsPeak']:,} at a time",
-        "executor time": f"{_seconds(metrics['executorSeconds'])}, tasks {_seconds(metrics['taskSeconds'])}",
+        "executor time": f"{there}, tasks {busy}",
     }
     pairs = {
         "input": (metrics["inputBytes"], metrics["inputRows"]),
@@ -85,7 +85,3 @@ def task_line(metrics: Mapping[str, Any]) -> str:
     drawn = bar({"#": min(done, tasks)}, tasks, width=_WIDTH)
     also = f", {failed:,} failed" if failed else ""
     return f"{drawn} {done:,} of {tasks:,} tasks{also}, stage {metrics['stagesDone']:,} of {metrics['stages']:,}"
-
-
-def _seconds(count: int) -> str:
-    return duration_text(timedelta(seconds=count)) if count else "0s"

@@ -62,7 +62,9 @@ def pause(
     ref: str, *, mode: str | None, until: str | None, note: str | None, reason: str
 ) -> ApiCall[SuspendedSchedule]:
     """Suspends a schedule; members that are None or empty are not sent. Not repeated."""
-    return _order(api_path("schedules", ref, "pause"), _suspended, mode=mode, until=until, note=note, reason=reason)
+    return _order(
+        api_path("schedules", ref, "pause"), _read_suspended, mode=mode, until=until, note=note, reason=reason
+    )
 
 
 def resume(ref: str, *, reason: str) -> ApiCall[DeployedSchedule]:
@@ -217,7 +219,7 @@ def _check_accepted(reply: Reply) -> AcceptedEvents:
     return ACCEPTED.take(reply.data)
 
 
-def _suspended(reply: Reply) -> SuspendedSchedule:
+def _read_suspended(reply: Reply) -> SuspendedSchedule:
     return SUSPENDED.take(reply.data)
 
 

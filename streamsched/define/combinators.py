@@ -360,11 +360,11 @@ def program_named(ref: ProgramRef | str, app: AppRef) -> ProgramRef:
 def quote_errors(text: str, build: Callable[[AppRef], Trigger]) -> TriggerExpression:
     """An expression whose errors quote `text`, because the field alone does not identify one trigger of several."""
 
-    def quoting(app: AppRef) -> Trigger:
-        with _quoting(text):
+    def quote(app: AppRef) -> Trigger:
+        with _quote_in_errors(text):
             return build(app)
 
-    return TriggerExpression(text, quoting)
+    return TriggerExpression(text, quote)
 
 
 def _combine(text: str, make: Callable[..., Trigger], *inside: TriggerExpression) -> TriggerExpression:
@@ -372,14 +372,14 @@ def _combine(text: str, make: Callable[..., Trigger], *inside: TriggerExpression
 
     def build(app: AppRef) -> Trigger:
         built = [each.build(app) for each in inside]
-        with _quoting(text):
+        with _quote_in_errors(text):
             return make(*built)
 
     return TriggerExpression(text, build)
 
 
 @contextmanager
-def _quoting(text: str) -> Iterator[None]:
+def _quote_in_errors(text: str) -> Iterator[None]:
     try:
         yield
     except InvalidError as exc:

@@ -156,13 +156,13 @@ def _from_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     # Code such as dataclasses looks up the module of a class in sys.modules while the file is executed.
     sys.modules[name] = module
-    with _first_on_path(path.resolve().parent), _executing(str(path)):
+    with _first_on_path(path.resolve().parent), _translate_errors(str(path)):
         loader.exec_module(module)
     return module
 
 
 def _from_import(name: str) -> tuple[ModuleType, Path]:
-    with _first_on_path(Path.cwd()), _executing(name):
+    with _first_on_path(Path.cwd()), _translate_errors(name):
         try:
             module = importlib.import_module(name)
         except ModuleNotFoundError as exc:
@@ -199,7 +199,7 @@ def _first_on_path(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _executing(source: str) -> Iterator[None]:
+def _translate_errors(source: str) -> Iterator[None]:
     """Converts every error of the user's code to an InvalidError whose path is the file and line."""
     try:
         yield

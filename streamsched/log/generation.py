@@ -91,7 +91,7 @@ class Generation:
         await self._broker.create_topics([replace(spec, name=named.get(spec.name, spec.name)) for spec in specs])
 
     async def append(self, records: Sequence[Outgoing]) -> None:
-        await self._broker.append(self._outgoing(records))
+        await self._broker.append(self._generation_records(records))
 
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         found = await self._broker.ends([self._at(at) for at in partitions])
@@ -125,7 +125,7 @@ class Generation:
     def _at(self, at: TopicPartition) -> TopicPartition:
         return TopicPartition(self._named.get(at.topic, at.topic), at.partition)
 
-    def _outgoing(self, records: Sequence[Outgoing]) -> list[Outgoing]:
+    def _generation_records(self, records: Sequence[Outgoing]) -> list[Outgoing]:
         named = self._named
         return [
             Outgoing(named[topic], partition, key, value) if topic in named else Outgoing(topic, partition, key, value)
@@ -142,11 +142,11 @@ class _Reader:
         self._plain = plain
 
     async def read(self, *, max_records: int, timeout: float) -> list[Chunk]:
-        return self._renamed(await self._reader.read(max_records=max_records, timeout=timeout))
+        return self._plain_chunks(await self._reader.read(max_records=max_records, timeout=timeout))
 
     async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
         read = await self._reader.catch_up(self._at(partition), max_records=max_records, timeout=timeout)
-        return read._replace(chunks=self._renamed(read.chunks))
+        return read._replace(chunks=self._plain_chunks(read.chunks))
 
     def seek(self, partition: TopicPartition, position: int) -> None:
         self._reader.seek(self._at(partition), position)
@@ -157,7 +157,7 @@ class _Reader:
     def _at(self, at: TopicPartition) -> TopicPartition:
         return TopicPartition(self._named.get(at.topic, at.topic), at.partition)
 
-    def _renamed(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+    def _plain_chunks(self, chunks: Sequence[Chunk]) -> list[Chunk]:
         return [chunk._replace(topic=self._plain.get(chunk.topic, chunk.topic)) for chunk in chunks]
 
 
@@ -169,7 +169,7 @@ class _Writer:
         self._generation = generation
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
-        await self._writer.commit(self._generation._outgoing(records))
+        await self._writer.commit(self._generation._generation_records(records))
 
     async def close(self) -> None:
         await self._writer.close()

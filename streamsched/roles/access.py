@@ -9,7 +9,7 @@ import orjson
 
 from streamsched.access.authentication import Authentication, OpenAuthentication, TokenAuthentication
 from streamsched.access.issuing import create_token
-from streamsched.api.rendering import encoded
+from streamsched.api.rendering import encode_json
 from streamsched.config import Settings
 from streamsched.domain.access.claims import ClaimRules
 from streamsched.ports.clock import Clock, SystemClock
@@ -66,4 +66,4 @@ async def create_token_directly(database_url: str, body: dict[str, Any], *, by: 
     await check_sessions(database_url)
     async with temporary_pool(database_url) as pool:
         record, text = await create_token(TokenStore(pool), clock, NEW_TOKEN.read(body), by=by)
-        return orjson.loads(encoded(created_token_view(record, text, clock.now())))
+        return orjson.loads(encode_json(created_token_view(record, text, clock.now())))

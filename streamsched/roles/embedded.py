@@ -119,7 +119,7 @@ def run_dev(
         given = {"broker_url": server.url, "pages_url": pages, **given, **own}
         settings = Settings.from_env(environ, **given)
         page = url_of(bound) + asyncio.run(_first_page(settings, folder))
-        stack.enter_context(_published(folder, bound, settings))
+        stack.enter_context(_publish(folder, bound, settings))
         started = Started(url_of(bound), page, folder, resumed, tuple(_warnings(environ)), tuple(notices))
         for warning in started.warnings:
             log.info("dev.warning", warning=warning)
@@ -213,7 +213,7 @@ async def _is_valid(tokens: TokenStore, token: StoredTokenText, clock: Clock) ->
 
 
 @contextmanager
-def _published(folder: Path, bound: socket.socket, settings: Settings) -> Iterator[None]:
+def _publish(folder: Path, bound: socket.socket, settings: Settings) -> Iterator[None]:
     """Writes `dev.json` while it runs: the API's URL for clients, the settings for administration commands."""
     note = folder / "dev.json"
     known = {"database_url": settings.database_url, "broker_url": settings.broker_url, "shards": settings.shards}

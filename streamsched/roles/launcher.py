@@ -372,7 +372,7 @@ async def _serve_task_streams(services: Services, workers: WorkerStreams, caller
     settings = services.settings
     host, variable = settings.tasks.streams_host, "STREAMSCHED_TASK_STREAMS"
     bound = bind(host, settings.tasks.streams_port, host_by=f"{variable}_HOST", port_by=f"{variable}_PORT")
-    url = settings.tasks.streams_url or _advertised(bound, host)
+    url = settings.tasks.streams_url or _advertised_url(bound, host)
     hosts = AllowedHosts.of(settings.api.allowed_hosts, api_host=host, urls=[url])
     server = HttpServer(make_stream_api(workers, hosts, callers, body_limit=settings.api.body_limit), bound)
     addresses = StreamAddresses(services.pool)
@@ -396,7 +396,7 @@ async def _serve_task_streams(services: Services, workers: WorkerStreams, caller
             await addresses.withdraw(services.identity.id)
 
 
-def _advertised(bound: socket.socket, host: str) -> str:
+def _advertised_url(bound: socket.socket, host: str) -> str:
     """The URL for workers: by the name of this machine if it listens on all addresses."""
     port = bound.getsockname()[1]
     return url_here(socket.gethostname() if host in {"0.0.0.0", "::"} else host, port)

@@ -65,7 +65,7 @@ class Secrets:
         rules: dict[Secret, Sequence[SecretRule]] = {}
         for each in wanted:
             with _prefix_errors(secrets[each]):
-                rules[each] = self._permitting(namespace, each)
+                rules[each] = self._permitting_rules(namespace, each)
         if not wanted:
             return {}
         if self._threads is None:
@@ -84,7 +84,7 @@ class Secrets:
                 raise ConfigurationError(why) from exc
         return found
 
-    def _permitting(self, namespace: str, secret: Secret) -> Sequence[SecretRule]:
+    def _permitting_rules(self, namespace: str, secret: Secret) -> Sequence[SecretRule]:
         found = [rule for rule in self._rules if rule.permits(namespace, secret)]
         if not found:
             raise ConfigurationError(

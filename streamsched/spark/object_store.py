@@ -82,7 +82,7 @@ class ObjectStore:
         return next((manifest for manifest in self.manifests() if manifest.commit == commit), None)
 
     @contextmanager
-    def writing(self, write: Write) -> Iterator[str]:
+    def stage(self, write: Write) -> Iterator[str]:
         """The folder, relative to the file set, to write the data to. Each write has one of its own, so that a repeated
         attempt meets no files of an earlier one. If the block ends without a commit, they are deleted.
 
@@ -100,7 +100,7 @@ class ObjectStore:
                 self._storage.delete([file.path for file in self._storage.files(folder)])
 
     def publish(self, write: Write, columns: Columns, mode: Mode) -> Manifest | None:
-        """Makes written data visible, durably; None when there are no rows. Call within `writing`. When another writer
+        """Makes written data visible, durably; None when there are no rows. Call within `stage`. When another writer
         of the same commit was faster, it is that one's that is returned.
 
         Raises:

@@ -171,7 +171,7 @@ class PartitionedFileSet:
                 before = self._store.fence(writes.author)
                 writes.note_fence(self.dataset, str(self.path), (each.author for each in before if not each.fence))
             self.settle()
-            with self._store.writing(write) as staging:
+            with self._store.stage(write) as staging:
                 manifest = self._store.find(write.commit)
                 if manifest is None:
                     df.write.partitionBy(*partition_by).parquet(self._store.uri(staging))

@@ -98,7 +98,7 @@ class PosixStore:
         return next((manifest for manifest in self.manifests() if manifest.commit == commit), None)
 
     @contextmanager
-    def writing(self, write: Write) -> Iterator[Path]:
+    def stage(self, write: Write) -> Iterator[Path]:
         """The folder to stage the write's data in. If the block ends without a commit, the staged data is deleted.
 
         Raises:
@@ -114,7 +114,7 @@ class PosixStore:
                 self._clear(write.work)
 
     def publish(self, write: Write, columns: Columns, mode: Mode) -> Manifest | None:
-        """Makes staged data visible, durably; None when Spark staged no rows. Call within `writing`. When another
+        """Makes staged data visible, durably; None when Spark staged no rows. Call within `stage`. When another
         writer of the same commit was faster, it is that one's that is returned.
 
         Raises:
@@ -299,7 +299,7 @@ def _partition(key: str, files: list[tuple[Path, str]]) -> CommittedPartition:
 
 def _rows(path: Path) -> int:
     """Read from the file's footer, without a Spark job."""
-    import pyarrow.parquet as pq  # noqa: PLC0415 (readers need no Arrow; `writing` has checked for it)
+    import pyarrow.parquet as pq  # noqa: PLC0415 (readers need no Arrow; `stage` has checked for it)
 
     return pq.read_metadata(path).num_rows
 

@@ -110,7 +110,7 @@ class CrashGuard:
         """Whether the next turn is careful."""
         return self._careful > 0 or self._suspects is not None
 
-    def recovered(self, attempt: ShardAttempt | None, *, records: int) -> Outgoing:
+    def take_over(self, attempt: ShardAttempt | None, *, records: int) -> Outgoing:
         """Takes over from the process that wrote `attempt` (None: it stopped cleanly). `records`: the number of records
         to process carefully if it did not, at least the size of any turn. Returns the attempt of this process, to be
         committed before any turn.
@@ -127,7 +127,7 @@ class CrashGuard:
                 suspects=0 if self._suspects is None else self._suspects.count,
                 reason="the previous process did not stop this shard cleanly; a record may have ended it",
             )
-        return self._written(None, self._suspects)
+        return self._mark(None, self._suspects)
 
     def split(self, chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
         """The records of the next careful turn, and the rest. Order within a partition is kept."""
@@ -153,7 +153,7 @@ class CrashGuard:
         if not self._holds:
             await self._lock.acquire()
             self._holds = True
-        return self._written(self._records(chunks), self._suspects)
+        return self._mark(self._records(chunks), self._suspects)
 
     def poison(self, chunks: Sequence[Chunk]) -> PoisonRecord | None:
         """The only record of the turn when it has ended `ENDED` processes; else None."""
@@ -165,7 +165,7 @@ class CrashGuard:
         return PoisonRecord(span.at, span.start, WorkerEndedError(turn.ended), refusals=turn.ended - ENDED)
 
     def after(self, chunks: Sequence[Chunk]) -> Outgoing:
-        """The attempt to commit with a careful turn of these records; call `committed` afterwards."""
+        """The attempt to commit with a careful turn of these records; call `record_commit` afterwards."""
         count = sum(len(chunk.records) for chunk in chunks)
         suspects = self._suspects
         if suspects is not None:
@@ -175,9 +175,9 @@ class CrashGuard:
             if rest != suspects.spans:
                 suspects = Records(rest, max(1, suspects.count - count)) if rest else None
         self._pending = suspects, count
-        return self._written(None, suspects)
+        return self._mark(None, suspects)
 
-    def committed(self) -> None:
+    def record_commit(self) -> None:
         """Call it when the turn is committed."""
         if self._pending is not None:
             (self._suspects, count), self._pending = self._pending, None
@@ -198,7 +198,7 @@ class CrashGuard:
             self._holds = False
             self._lock.release()
 
-    def stopped(self) -> Outgoing:
+    def clean_stop(self) -> Outgoing:
         """The record to commit when the shard stops cleanly."""
         return Outgoing(TRIGGERS_CHANGELOG, self._shard, ATTEMPT_KEY, None)
 
@@ -220,7 +220,7 @@ class CrashGuard:
         same = known is not None and count == 1 and known.count == 1 and _starts(known) == _starts(Records(spans, 1))
         return Records(spans, count, known.ended if same and known is not None else 0)
 
-    def _written(self, turn: Records | None, suspects: Records | None) -> Outgoing:
+    def _mark(self, turn: Records | None, suspects: Records | None) -> Outgoing:
         value = encode(ShardAttempt(self._process, turn, suspects))
         return Outgoing(TRIGGERS_CHANGELOG, self._shard, ATTEMPT_KEY, value)
 

@@ -75,14 +75,14 @@ class PoisonSearch:
     def split(self, chunks: Sequence[Chunk]) -> tuple[list[Chunk], list[Chunk]]:
         """The records of the next turn, and the rest. Order within a partition is kept."""
         self._offered = frozenset(chunk.at for chunk in chunks)
-        suspected = [chunk for chunk in chunks if self._suspected(chunk)]
+        suspected = [chunk for chunk in chunks if self._count_suspects(chunk)]
         if not suspected:
             return list(chunks), []
         room = self._max_records
         taken: list[Chunk] = []
         left: list[Chunk] = []
         for chunk in chunks:
-            stop = self._suspected(chunk) if room else 0
+            stop = self._count_suspects(chunk) if room else 0
             now, later = chunk.records[: min(stop, room)], chunk.records[min(stop, room) :]
             room -= len(now)
             taken += (chunk.part(now),) if now else ()
@@ -97,7 +97,7 @@ class PoisonSearch:
         known = self._poison.get(chunk.at)
         return known if known is not None and known.offset == chunk.records[0].offset else None
 
-    def succeeded(self, chunks: Sequence[Chunk]) -> None:
+    def record_success(self, chunks: Sequence[Chunk]) -> None:
         """Call it when a turn of these chunks was committed."""
         cleared = [chunk for chunk in chunks if chunk.at in self._suspects]
         if not cleared:
@@ -110,7 +110,7 @@ class PoisonSearch:
                 del self._suspects[at]
         self._max_records *= 2
 
-    def failed(self, chunks: Sequence[Chunk], failure: BaseException) -> None:
+    def record_failure(self, chunks: Sequence[Chunk], failure: BaseException) -> None:
         """Call it when a turn of these chunks failed."""
         taken = [chunk for chunk in chunks if chunk.records]
         count = sum(len(chunk.records) for chunk in taken)
@@ -143,7 +143,7 @@ class PoisonSearch:
             log.error("shard.poison_record", at="/".join(map(str, (*at, offset))), reason=repr(failure))
             self._poison[at] = PoisonRecord(at, offset, failure)
 
-    def _suspected(self, chunk: Chunk) -> int:
+    def _count_suspects(self, chunk: Chunk) -> int:
         """The number of suspects at the beginning of a chunk."""
         before = self._suspects.get(chunk.at)
         if before is None:

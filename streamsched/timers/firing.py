@@ -9,7 +9,7 @@ from typing import Any, Final, assert_never
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.events.event import Event, Ticked
 from streamsched.domain.signals.signal import Occurred, Woken
-from streamsched.domain.ticks.fire_times import ticking
+from streamsched.domain.ticks.fire_times import tick_sequence
 from streamsched.domain.ticks.jitter import fires_at, last_fired_instant, tick_fired_at
 from streamsched.domain.ticks.misfire import ON_TIME, CaughtUp, Ticks, due_ticks
 from streamsched.domain.ticks.review import MovedTick, review_tick, reviewed_wait
@@ -60,7 +60,7 @@ class Firings:
         """Cached by identity: the store returns the same leaf object for equal definitions."""
         known = self._intervals.get(id(leaf))  # the entry keeps the leaf alive, so its id is not reused
         if known is None:
-            known = leaf, isinstance(ticking(leaf, created_at), Interval)
+            known = leaf, isinstance(tick_sequence(leaf, created_at), Interval)
             self._intervals[id(leaf)] = known
         return known[1]
 

@@ -55,7 +55,7 @@ class LiveFeed:
         """The notices of one page as server-sent events, until it is closed or the server stops. `allowed` raises
         UnauthenticatedError when its session has ended; it is asked every few seconds. Without a place there are none.
         """
-        with suppress(ConflictError), self.places.held(caller):
+        with suppress(ConflictError), self.places.hold(caller):
             async with aclosing(self._notices(allowed)) as notices:
                 async for notice in notices:
                     yield notice

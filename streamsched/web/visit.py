@@ -11,7 +11,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streamsched.api.body import received
+from streamsched.api.body import receive
 from streamsched.api.deps import ApiServices
 from streamsched.api.routing.rules import Rule
 from streamsched.domain.access.grant import EVERYWHERE, Allowed, Caller
@@ -138,7 +138,7 @@ async def read_form(request: Request) -> dict[str, str]:
         InvalidError: it is larger, or has more fields, than any form of the pages.
     """
     body = bytearray()
-    async for chunk in received(request):
+    async for chunk in receive(request):
         body += chunk
         if len(body) > _LARGEST_FORM:
             raise InvalidError("the form", f"has more than {_LARGEST_FORM} bytes")

@@ -107,6 +107,9 @@ def _api_without(part: Part) -> Mapping[str, Any]:
         del document["paths"][route.pattern][route.method.lower()]
         for shape in route.shapes:
             document["components"]["schemas"].pop(shape.name, None)
+    if part.events:
+        known = document["components"]["schemas"]["AnyEvents"]["anyOf"]
+        known.remove({"type": "object", "description": f"A {part.load(part.events).name}."})
     document["paths"] = {path: methods for path, methods in document["paths"].items() if methods}
     return document
 

@@ -10,8 +10,6 @@ import asyncpg
 import pytest
 
 from streamsched.catalog.relay import Relay
-from streamsched.codec.records import judged as judged_codec
-from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.schedules.schedule import schedule_to_json
 from streamsched.domain.events.event import schedule_key
 from streamsched.domain.names import DatasetRef, ProgramRef, ScheduleRef
@@ -30,6 +28,7 @@ from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.server.notifier import PostgresNotifier
 from streamsched.stream.shards.shard import ShardSettings
 from streamsched.timers.timers import Timers, WakeIntake
+from tests.support.judged_order import read_arrived, stamped
 from tests.support.rerun import Stamped, rerun
 from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule
 from tests.support.world import StoredWorld
@@ -84,19 +83,12 @@ class Round:
             while True:
                 key = schedule_key(ref).encode()
                 found = [
-                    ((each.offset, 1, 0), each.time_ms, each.value or b"")
-                    for each in await self.cluster.records(SIGNALS)
+                    read_arrived(topic, each, SHARDS)
+                    for topic in (SIGNALS, JUDGED)
+                    for each in await self.cluster.records(topic)
                     if each.key == key
                 ]
-                for each in await self.cluster.records(JUDGED):
-                    at, value = judged_codec.decode(each.value or b"")
-                    if each.key == key:
-                        found.append(((at.position, 0, each.offset), at.time_ms, value))
-                stamped = [
-                    (datetime.fromtimestamp(time_ms / 1000, UTC), signal_codec.decode(key, value))
-                    for _, time_ms, value in sorted(found)
-                ]
-                some = [each for each in stamped if isinstance(each[1], Put | Occurred)]
+                some = [each for each in stamped(found) if isinstance(each[1], Put | Occurred)]
                 if sum(isinstance(signal, Occurred) for _, signal in some) >= events:
                     return some
                 await asyncio.sleep(0.05)

@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta
+from urllib.parse import unquote
 
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from streamsched.domain.expectations.expectation import Expectation, Frequency
-from streamsched.domain.expectations.key_template import expected_key, key_of, values_of
+from streamsched.domain.expectations.key_template import expected_key, key_of
 from streamsched.domain.expectations.usual import LEAST, NEWEST, usual_time
 from streamsched.domain.names import DatasetRef, ExpectationRef
 from streamsched.domain.ticks.due_times import due_time_after, first_due_time
@@ -253,6 +254,12 @@ def test_the_usual_time_keeps_the_middle_of_the_newest(times: list[timedelta]) -
     assert middle + spread <= found < middle + spread + MINUTE
     assert sum(each <= found for each in newest) >= len(newest) / 2
     assert usual_time(list(reversed(times[-NEWEST:]))) == found, "their order does not matter"
+
+
+def values_of(key: str) -> dict[str, str]:
+    """The columns of a key that `key_of` made."""
+    parts = (part.partition("=") for part in key.split("/") if part)
+    return {column: unquote(value) for column, _, value in parts}
 
 
 @given(

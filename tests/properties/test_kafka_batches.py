@@ -10,7 +10,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
-from streamsched_brokers.kafka.batches import committed
+from streamsched_brokers.kafka.batches import committed_records
 
 PRODUCERS = 3
 BEGIN, COMMIT, ABORT, PLAIN = "begin", "commit", "abort", "plain"
@@ -107,7 +107,7 @@ def test_exactly_the_committed_records_from_any_position(
     start = data.draw(st.integers(0, log.end))
     reported = [(producer, first) for producer, first, last in log.aborted if last >= start]
 
-    found = committed(log.raw, data.draw(st.permutations(reported)), start)
+    found = committed_records(log.raw, data.draw(st.permutations(reported)), start)
 
     assert [(record.offset, record.value) for record in found.records] == log.wanted(start)
     assert found.next_position == max(start, log.end)
@@ -120,7 +120,7 @@ def test_a_batch_cut_short_by_the_size_of_the_fetch_comes_with_the_next(count: i
     whole = len(log.raw)
     log.append(count, 1)
 
-    found = committed(log.raw[: max(whole, len(log.raw) - cut)], [], 0)
+    found = committed_records(log.raw[: max(whole, len(log.raw) - cut)], [], 0)
 
     assert [record.offset for record in found.records] == [0, 1]
     assert found.next_position == 2

@@ -11,7 +11,6 @@ from typing import Final
 
 from streamsched_brokers.memory import MemoryLog
 
-from streamsched.codec.records import judged as judged_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Occurred
@@ -29,7 +28,7 @@ from tests.faults.judges.jobs import judge_jobs, judge_rows
 from tests.faults.judges.log import TOPICS, LogContent
 from tests.simulation.database import Database
 from tests.simulation.traffic import Reports
-from tests.support.judged_order import judge_order
+from tests.support.judged_order import judge_order, read_signal
 from tests.support.judgement import Judgement
 
 #: The time between two ticks of a schedule here.
@@ -65,8 +64,7 @@ class Watch:
                 and record.value
                 and record.key.startswith(b"schedule:")
             ):
-                value = judged_codec.decode(record.value)[1] if record.topic == JUDGED else record.value
-                signal = signal_codec.decode(record.key, value)
+                _, signal = read_signal(record.topic, record.key, record.value)
                 if not isinstance(signal, Occurred) or signal.statistics:
                     continue
                 place = (record.key, signal.event.id.encode())

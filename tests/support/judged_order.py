@@ -1,4 +1,5 @@
-"""The order in which a schedule must judge the signals that came to its home: a model of what holds them back.
+"""What came to the home of a schedule, by topics `signals` and `judged` together, and the order in which the schedule
+must judge it: a model of what holds signals back.
 
 That it is the right order is said without the model, by `judge_order` (promise G16).
 """
@@ -6,16 +7,21 @@ That it is the right order is said without the model, by `judge_order` (promise 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from heapq import merge
 from typing import NamedTuple
 
+from streamsched.codec.records import barrier as barrier_codec
+from streamsched.codec.records import judged as judged_codec
+from streamsched.codec.records import signal as signal_codec
+from streamsched.codec.records.judged import JudgedAt
 from streamsched.domain.fold.plan import build_plan
 from streamsched.domain.signals.barrier import Barrier, Stage
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal, Woken
 from streamsched.domain.triggers.trigger import event_keys
+from streamsched.log.topics import JUDGED
+from streamsched.ports.broker import Record
 from tests.support.judgement import Judgement
 from tests.support.rerun import Stamped
 
@@ -30,6 +36,34 @@ class Arrived(NamedTuple):
     place: tuple[int, int, int]
     at: datetime
     what: Signal | Barrier
+
+
+def read_signal(topic: str, key: bytes, value: bytes) -> tuple[JudgedAt | None, Signal]:
+    """The signal of a record of `signals` or `judged`; of the latter, at which moment it was judged."""
+    moment, value = judged_codec.decode(value) if topic == JUDGED else (None, value)
+    return moment, signal_codec.decode(key, value)
+
+
+def read_arrived(topic: str, record: Record, shards: int) -> Arrived:
+    """What a record of `signals` or `judged` brought to its home."""
+    key, value = record.key or b"", record.value or b""
+    if key.startswith(b"barrier:"):
+        return Arrived((record.offset, 1, 0), record.at, barrier_codec.decode(value, shards=shards))
+    moment, signal = read_signal(topic, key, value)
+    if moment is None:
+        return Arrived((record.offset, 1, 0), record.at, signal)
+    at = datetime.fromtimestamp(moment.time_ms / 1000, UTC)
+    return Arrived((moment.position, 0, record.offset), at, signal)
+
+
+def in_order(arrived: Iterable[Arrived]) -> list[Arrived]:
+    """What came to one partition, as its home has met it."""
+    return sorted(arrived, key=lambda each: each.place)
+
+
+def stamped(arrived: Iterable[Arrived]) -> list[Stamped]:
+    """The signals among it, as their home has met them, with the time of each."""
+    return [(each.at, each.what) for each in in_order(arrived) if not isinstance(each.what, Barrier)]
 
 
 class Sent(NamedTuple):
@@ -123,10 +157,10 @@ class JudgedOrder:
                 pass
 
 
-def judged_order(signals: Sequence[Arrived], barriers: Sequence[Arrived], shards: int) -> JudgedOrder:
+def judged_order(signals: Iterable[Arrived], barriers: Iterable[Arrived], shards: int) -> JudgedOrder:
     """What a schedule has judged, with the time as of which, in this order."""
     order = JudgedOrder(shards)
-    for number, (_, at, what) in enumerate(merge(signals, barriers, key=lambda each: each.place)):
+    for number, (_, at, what) in enumerate(in_order([*signals, *barriers])):
         order.tell(number, at, what)
     return order
 

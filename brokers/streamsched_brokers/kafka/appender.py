@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer
 
 from streamsched.domain.errors import TooLargeError
 from streamsched.ports.broker import Outgoing
-from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, translated
+from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, translate_errors
 from streamsched_brokers.kafka.link import KafkaConnection
 from streamsched_brokers.kafka.refusal import too_large
 from streamsched_brokers.kafka.sending import OversizedError, abandon, open_producer, send, shut
@@ -74,7 +74,7 @@ class KafkaAppender:
         """
         async with self._sending:
             group.closed = True
-            with translated():
+            with translate_errors():
                 try:
                     await self._deliver([record for call in group.calls for record in call])
                 except OversizedError:

@@ -66,7 +66,9 @@ def check_sizes(records: Sequence[Outgoing], limit: int, *, together: float = in
         raise TooLargeError(max(by_topic, key=by_topic.__getitem__), total, int(together), together=True)
 
 
-def filled(records: Sequence[Outgoing], empty: Callable[[], RecordBatch]) -> Mapping[TopicPartition, list[RecordBatch]]:
+def fill_batches(
+    records: Sequence[Outgoing], empty: Callable[[], RecordBatch]
+) -> Mapping[TopicPartition, list[RecordBatch]]:
     """The records as batches by partition; order within a partition is kept."""
     batches: dict[TopicPartition, list[RecordBatch]] = {}
     for topic, partition, key, value in records:
@@ -80,7 +82,7 @@ def filled(records: Sequence[Outgoing], empty: Callable[[], RecordBatch]) -> Map
     return batches
 
 
-def committed(raw: bytes, aborted: Iterable[tuple[int, int]], start: int) -> Fetched:
+def committed_records(raw: bytes, aborted: Iterable[tuple[int, int]], start: int) -> Fetched:
     """The records in fetched bytes from `start` on, without control records and without aborted transactions.
 
     Kafka returns the records of aborted transactions too, and `aborted`: (producer id, first offset) of each. From that

@@ -84,13 +84,15 @@ class KafkaTopicCatalog:
                 for name in missing
             ]
             await administration.create(link, plans)
-            there = await self._led(list(names))
+            there = await self._await_leaders(list(names))
         current = await self._settings(list(names))
         for name, spec in names.items():
             copies = there[name].replication
             wanted = _settings(spec, address, copies)
             _compare(name, there[name], current[name], spec=spec, wanted=wanted, address=address)
-            changes = {key: wanted[key] for key in _managed(spec, address) if current[name].get(key) != wanted[key]}
+            changes = {
+                key: wanted[key] for key in _managed_settings(spec, address) if current[name].get(key) != wanted[key]
+            }
             if changes:
                 await administration.change(link, name, changes)
                 log.info("log.topic_changed", topic=name, settings=changes)
@@ -133,7 +135,7 @@ class KafkaTopicCatalog:
             self._partitions[address.own_name(name)] = layout.partitions
         await self._link.follow(topic for topic in topics if topic in self._partitions)
 
-    async def _led(self, names: Sequence[str]) -> dict[str, TopicLayout]:
+    async def _await_leaders(self, names: Sequence[str]) -> dict[str, TopicLayout]:
         """The layouts, as soon as every topic exists and every partition has a leader."""
         budget = RetryBudget()
         while True:
@@ -166,7 +168,7 @@ def _settings(spec: TopicSpec, address: Address, copies: int) -> dict[str, str]:
     }
 
 
-def _managed(spec: TopicSpec, address: Address) -> set[str]:
+def _managed_settings(spec: TopicSpec, address: Address) -> set[str]:
     """The settings that are also set on existing topics."""
     age = "retention.ms" if spec.cleanup is Cleanup.DELETE else "delete.retention.ms"
     return {"max.message.bytes", _STAMPED, age, *address.topic}
@@ -205,8 +207,8 @@ def _compare(
         actual["min.insync.replicas"] = current["min.insync.replicas"]
         expected["min.insync.replicas"] = wanted["min.insync.replicas"]
     if actual != expected:
-        raise ConfigurationError(f"topic '{name}' exists with {_listed(actual)}; wanted {_listed(expected)}")
+        raise ConfigurationError(f"topic '{name}' exists with {_list(actual)}; wanted {_list(expected)}")
 
 
-def _listed(properties: Mapping[str, str]) -> str:
+def _list(properties: Mapping[str, str]) -> str:
     return ", ".join(f"{name} {value}" for name, value in properties.items())

@@ -14,7 +14,7 @@ from streamsched_brokers.kafka.address import Address
 from streamsched_brokers.kafka.appender import KafkaAppender
 from streamsched_brokers.kafka.batches import OVERHEAD, check_sizes
 from streamsched_brokers.kafka.catalog import KafkaTopicCatalog
-from streamsched_brokers.kafka.failure import translated
+from streamsched_brokers.kafka.failure import translate_errors
 from streamsched_brokers.kafka.groups import ConsumerGroups
 from streamsched_brokers.kafka.link import CommitPoint, KafkaConnection
 from streamsched_brokers.kafka.reader import KafkaReader
@@ -35,7 +35,7 @@ async def open_broker(url: str) -> KafkaBroker:
         UnavailableError: no broker answers.
     """
     address = Address.parse(url)
-    with translated():
+    with translate_errors():
         return KafkaBroker(await KafkaConnection.open(address, patience_seconds=OPENING_SECONDS))
 
 
@@ -58,38 +58,38 @@ class KafkaBroker:
         """Does nothing: records have the time of Kafka's brokers (LogAppendTime)."""
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        with translated():
+        with translate_errors():
             await self._catalog.create(specs)
 
     async def append(self, records: Sequence[Outgoing]) -> None:
         if not records:
             return
-        with translated():
+        with translate_errors():
             await self._catalog.check(records)
         check_sizes(records, self._address.max_record_bytes)
         await self._appender.append(records)
 
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        with translated():
+        with translate_errors():
             await self._catalog.check(partitions)
             return await self._link.offsets(partitions, CommitPoint.END)
 
     async def partitions(self, topic: str) -> int:
-        with translated():
+        with translate_errors():
             return await self._catalog.partitions(topic)
 
     async def topic_fault(self, topic: str) -> str:
         """See `ports.topic_settings.TopicSettings`."""
-        with translated():
+        with translate_errors():
             return await self._catalog.fault(topic)
 
     async def topic_size(self, topic: str, *, sizes: bool) -> TopicSize:
         """See `ports.topic_sizes.TopicSizes`."""
-        with translated():
+        with translate_errors():
             return await topic_size(self._link, topic, sizes=sizes)
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> KafkaReader:
-        with translated():
+        with translate_errors():
             await self._catalog.check(positions)
             link = await KafkaConnection.open(self._address)
             await link.follow({at.topic for at in positions})
@@ -98,7 +98,7 @@ class KafkaBroker:
         return reader
 
     async def writer(self, name: str) -> KafkaWriter:
-        with translated():
+        with translate_errors():
             producer = await open_producer(self._address, transactional_id=f"{self._address.prefix}streamsched/{name}")
         writer = KafkaWriter(name, producer, self._link, self._catalog, closed=self._opened.discard)
         self._opened.add(writer)

@@ -46,7 +46,7 @@ _MISCONFIGURED: Final = (
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translates Kafka's errors to those of the port.
 
     Raises:
@@ -83,7 +83,7 @@ class RetryBudget:
         await asyncio.sleep(pause * random.uniform(0.5, 1.0))
 
 
-async def retrying(
+async def retry(
     attempt: Callable[[], Awaitable[_T]],
     *,
     before_next: Callable[[], Awaitable[object]] | None = None,

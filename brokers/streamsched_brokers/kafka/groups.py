@@ -11,7 +11,7 @@ from aiokafka.protocol.commit import OffsetCommitRequest
 
 from streamsched.ports.broker import TopicPartition
 from streamsched_brokers.kafka.failure import AWAY
-from streamsched_brokers.kafka.link import KafkaConnection, grouped
+from streamsched_brokers.kafka.link import KafkaConnection, group_pairs
 
 log = structlog.get_logger()
 
@@ -30,7 +30,7 @@ class ConsumerGroups:
     async def commit(self, group: str, positions: Mapping[TopicPartition, int]) -> None:
         """Makes one attempt; a failure is logged, the next report has newer positions."""
         name = self._link.address.prefix + group
-        topics = grouped((self._link.real(at).topic, (at.partition, to, "")) for at, to in positions.items())
+        topics = group_pairs((self._link.real(at).topic, (at.partition, to, "")) for at, to in positions.items())
         try:
             node = self._coordinators.get(name)
             if node is None:

@@ -17,7 +17,7 @@ from aiokafka.structs import TopicPartition as KafkaPartition
 
 from streamsched.ports.broker import TopicPartition
 from streamsched_brokers.kafka.address import Address
-from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, retrying
+from streamsched_brokers.kafka.failure import PATIENCE_SECONDS, retry
 from streamsched_brokers.kafka.wire import detect_dead_connections
 
 _METADATA_SECONDS: Final = 2.0
@@ -52,7 +52,7 @@ class KafkaConnection:
         """Connects; retries for `patience_seconds`, since brokers may be starting."""
         client = detect_dead_connections(AIOKafkaClient(**address.client_options()))
         try:
-            await retrying(lambda: _bootstrap(client, address), seconds=patience_seconds)
+            await retry(lambda: _bootstrap(client, address), seconds=patience_seconds)
         except BaseException:
             await client.close()
             raise
@@ -87,7 +87,7 @@ class KafkaConnection:
                 raise kafka.NodeNotReadyError("no broker is known")
             return await self.client.send(node, request)
 
-        return await retrying(ask, before_next=self.refresh_metadata)
+        return await retry(ask, before_next=self.refresh_metadata)
 
     def by_leader(
         self, partitions: Iterable[TopicPartition]
@@ -124,13 +124,13 @@ class KafkaConnection:
             )
             return {at: offset for answer in answers for at, offset in answer.items()}
 
-        return await retrying(ask, before_next=self.refresh_metadata)
+        return await retry(ask, before_next=self.refresh_metadata)
 
     async def offsets_at(
         self, node: int, partitions: Iterable[TopicPartition], place: CommitPoint, isolation: Isolation
     ) -> dict[TopicPartition, int]:
         """The offset of `place` in partitions that this broker leads; one attempt."""
-        by_topic = grouped((self.real(at).topic, (at.partition, int(place))) for at in partitions)
+        by_topic = group_pairs((self.real(at).topic, (at.partition, int(place))) for at in partitions)
         answer = await self.client.send(node, OffsetRequest(-1, int(isolation), by_topic))
         found: dict[TopicPartition, int] = {}
         for topic, parts in answer.topics:
@@ -141,7 +141,7 @@ class KafkaConnection:
         return found
 
 
-def grouped(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
+def group_pairs(pairs: Iterable[tuple[str, Any]]) -> list[tuple[str, list[Any]]]:
     """Pairs grouped by their first element, the format of Kafka's requests."""
     groups: defaultdict[str, list[Any]] = defaultdict(list)
     for name, value in pairs:

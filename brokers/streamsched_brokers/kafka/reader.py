@@ -17,8 +17,8 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from streamsched.domain.errors import UnavailableError
 from streamsched.ports.broker import CatchUpRead, Chunk, TopicPartition
-from streamsched_brokers.kafka.batches import Fetched, committed
-from streamsched_brokers.kafka.failure import AWAY, RetryBudget, translated
+from streamsched_brokers.kafka.batches import Fetched, committed_records
+from streamsched_brokers.kafka.failure import AWAY, RetryBudget, translate_errors
 from streamsched_brokers.kafka.link import CommitPoint, Isolation, KafkaConnection
 
 #: The limits of one fetch, per partition and in total. A larger batch is returned whole, alone.
@@ -62,7 +62,7 @@ class KafkaReader:
         deadline = loop.time() + timeout
         budget = RetryBudget()
         unanswered = set(self._positions)
-        with translated():
+        with translate_errors():
             while True:
                 try:
                     leaderless = self._ask(min(LONG_POLL_SECONDS, deadline - loop.time()))
@@ -81,7 +81,7 @@ class KafkaReader:
         loop = asyncio.get_running_loop()
         deadline, start = loop.time() + timeout, self._positions[partition]
         chunks: list[Chunk] = []
-        with translated():
+        with translate_errors():
             end = await self._end(partition)
             try:
                 while self._positions[partition] < end:
@@ -201,7 +201,7 @@ class KafkaReader:
                     elif error:
                         found[at] = kafka.for_code(error)(f"{topic}/{partition}")
                     else:
-                        found[at] = committed(raw, aborted or (), positions[at])
+                        found[at] = committed_records(raw, aborted or (), positions[at])
         except (*AWAY, UnavailableError) as failure:
             return dict.fromkeys(positions, failure)
         return found

@@ -14,8 +14,8 @@ from aiokafka import errors as kafka
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched_brokers.futures import retrieve_exception
 from streamsched_brokers.kafka.address import Address
-from streamsched_brokers.kafka.batches import BATCH_BYTES, filled
-from streamsched_brokers.kafka.failure import retrying
+from streamsched_brokers.kafka.batches import BATCH_BYTES, fill_batches
+from streamsched_brokers.kafka.failure import retry
 from streamsched_brokers.kafka.wire import detect_dead_connections
 
 #: Seconds that closing a producer may take, and seconds until a cancelled sender has queued its batches again.
@@ -49,7 +49,7 @@ async def open_producer(address: Address, *, transactional_id: str | None = None
             raise
         return producer
 
-    return await retrying(attempt)
+    return await retry(attempt)
 
 
 async def begin(producer: AIOKafkaProducer) -> None:
@@ -78,7 +78,7 @@ async def send(
         OversizedError: a batch was refused because of its size; others may have been appended.
         KafkaError: some records may have been appended.
     """
-    batches: Mapping[TopicPartition, list[Any]] = filled(records, producer.create_batch)
+    batches: Mapping[TopicPartition, list[Any]] = fill_batches(records, producer.create_batch)
     sent: dict[TopicPartition, list[asyncio.Future[Any]]] = {at: [] for at in batches}
     for nth in range(max(map(len, batches.values()), default=0)):
         for at, mine in batches.items():
@@ -110,7 +110,7 @@ async def abandon(producer: AIOKafkaProducer) -> None:
     producer._closed = True
     client, sender, accumulator = producer.client, producer._sender, producer._message_accumulator
     _retrieve_exceptions(producer)
-    client.send = client.ready = client.coordinator_lookup = _refused  # type: ignore[method-assign]
+    client.send = client.ready = client.coordinator_lookup = _refuse  # type: ignore[method-assign]
     client.force_metadata_update = client._maybe_wait_metadata = _no_update  # type: ignore[method-assign]
     with suppress(*_ENDS):
         async with asyncio.timeout(_CLOSE_SECONDS):
@@ -144,7 +144,7 @@ def _retrieve_exceptions(producer: AIOKafkaProducer) -> None:
         batch._drain_waiter.add_done_callback(retrieve_exception)
 
 
-async def _refused(*_: Any, **__: Any) -> Any:
+async def _refuse(*_: Any, **__: Any) -> Any:
     raise kafka.ProducerClosed
 
 

@@ -32,14 +32,14 @@ def detect_dead_connections(client: AIOKafkaClient) -> AIOKafkaClient:
     client.force_metadata_update = _MetadataUpdates(client).request  # type: ignore[method-assign]
     connect = _SharedFailures(client).connect
 
-    async def connected(node_id: Any, **how: Any) -> Any:
+    async def connect_watched(node_id: Any, **how: Any) -> Any:
         connection = await connect(node_id, **how)
         if connection is not None and connection._writer is not None and not getattr(connection, "_watched", False):
             _KEEPALIVE.watch(connection._writer.get_extra_info("socket"))
             connection._watched = True
         return connection
 
-    client._get_conn = connected
+    client._get_conn = connect_watched
     return client
 
 
@@ -106,8 +106,8 @@ class _MetadataUpdates:
             waiting.set_result(False)
             return
         self._updated = self._loop.time()
-        self._update().add_done_callback(lambda update: waiting.done() or waiting.set_result(_succeeded(update)))
+        self._update().add_done_callback(lambda update: waiting.done() or waiting.set_result(_has_succeeded(update)))
 
 
-def _succeeded(update: asyncio.Future[bool]) -> bool:
+def _has_succeeded(update: asyncio.Future[bool]) -> bool:
     return not update.cancelled() and update.exception() is None and update.result()

@@ -14,7 +14,7 @@ from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.ports.broker import Outgoing, TopicPartition
 from streamsched_brokers.kafka.batches import check_sizes
 from streamsched_brokers.kafka.catalog import KafkaTopicCatalog
-from streamsched_brokers.kafka.failure import translated
+from streamsched_brokers.kafka.failure import translate_errors
 from streamsched_brokers.kafka.link import CommitPoint, KafkaConnection
 from streamsched_brokers.kafka.refusal import too_large
 from streamsched_brokers.kafka.sending import OversizedError, abandon, begin, send, sender_failure, shut
@@ -56,7 +56,7 @@ class KafkaWriter:
         if not records:
             return
         address = self._link.address
-        with translated():
+        with translate_errors():
             try:
                 await self._catalog.check(records)
                 check_sizes(records, address.max_record_bytes, together=address.max_transaction_bytes)

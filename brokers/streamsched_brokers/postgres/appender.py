@@ -15,7 +15,7 @@ from streamsched.ports.broker import Outgoing
 from streamsched_brokers.futures import retrieve_exception
 from streamsched_brokers.postgres.batches import append, locate
 from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
-from streamsched_brokers.postgres.connection import translated
+from streamsched_brokers.postgres.connection import translate_errors
 from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.sql import queries
 
@@ -50,8 +50,8 @@ class PostgresAppender:
             NotFoundError: no such topic or partition; none of `records` is appended.
             UnavailableError: PostgreSQL did not answer; either all or none of them have been appended.
         """
-        with translated():
-            topics = await self._catalog.covering(record.topic for record in records)
+        with translate_errors():
+            topics = await self._catalog.topics_with(record.topic for record in records)
         for topic, partition in {(record.topic, record.partition) for record in records}:
             locate(topic, partition, topics)
         group = self._group
@@ -68,6 +68,6 @@ class PostgresAppender:
     async def _send(self, group: _Group) -> None:
         async with self._sending:
             group.closed = True
-            with translated():
-                flat = append(group.records, await self._catalog.covering(()))
+            with translate_errors():
+                flat = append(group.records, await self._catalog.topics_with(()))
                 await self._pool.execute(queries()["append"], *flat, self._time.now_ms())

@@ -19,7 +19,7 @@ class PostgresTopicCatalog:
         self._pool = pool
         self._topics: Mapping[str, Topic] = {}
 
-    async def covering(self, names: Iterable[str]) -> Mapping[str, Topic]:
+    async def topics_with(self, names: Iterable[str]) -> Mapping[str, Topic]:
         """All known topics; reads them again when one of `names` is missing."""
         if not self._topics.keys() >= set(names):
             rows = await self._pool.fetch(queries()["topics"])

@@ -58,7 +58,7 @@ _LOST_SESSION = (asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePrepared
 
 
 @contextmanager
-def translated() -> Iterator[None]:
+def translate_errors() -> Iterator[None]:
     """Translates asyncpg's errors to those of the port.
 
     Raises:

@@ -13,7 +13,7 @@ from streamsched_brokers.postgres.appender import PostgresAppender
 from streamsched_brokers.postgres.batches import locate
 from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
 from streamsched_brokers.postgres.compaction import Housekeeping, compact, expire
-from streamsched_brokers.postgres.connection import open_pool, prepare, translated
+from streamsched_brokers.postgres.connection import open_pool, prepare, translate_errors
 from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.reader import PostgresReader
 from streamsched_brokers.postgres.sql import queries
@@ -33,7 +33,7 @@ async def open_broker(url: str, *, connections: int = 8, housekeeping: Housekeep
         UnavailableError: PostgreSQL cannot be reached.
         ConfigurationError: PostgreSQL refuses this client, or the URL is invalid.
     """
-    with translated():
+    with translate_errors():
         pool = await open_pool(url, size=connections)
         try:
             await prepare(pool)
@@ -62,7 +62,7 @@ class PostgresBroker:
         self._time.keep(clock)
 
     async def create_topics(self, specs: Sequence[TopicSpec]) -> None:
-        with translated():
+        with translate_errors():
             await self._catalog.create(specs)
 
     async def append(self, records: Sequence[Outgoing]) -> None:
@@ -70,24 +70,24 @@ class PostgresBroker:
             await self._appender.append(records)
 
     async def ends(self, partitions: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
-        with translated():
+        with translate_errors():
             ids = await self._ids(partitions)
             rows = await self._pool.fetch(queries()["ends"], [i for i, _ in ids.values()], [p for _, p in ids.values()])
         return {at: row["end"] for at, row in zip(ids, rows, strict=True)}
 
     async def partitions(self, topic: str) -> int:
-        with translated():
-            known = (await self._catalog.covering([topic])).get(topic)
+        with translate_errors():
+            known = (await self._catalog.topics_with([topic])).get(topic)
         if known is None:
             raise NotFoundError("topic", topic)
         return known.partitions
 
     async def reader(self, positions: Mapping[TopicPartition, int]) -> PostgresReader:
-        with translated():
+        with translate_errors():
             return PostgresReader(self._pool, self._wakeups, await self._ids(positions), positions)
 
     async def writer(self, name: str) -> PostgresWriter:
-        with translated():
+        with translate_errors():
             epoch = await self._pool.fetchval(queries()["fence"], name)
         return PostgresWriter(self._pool, self._catalog, self._time, name, epoch)
 
@@ -95,7 +95,7 @@ class PostgresBroker:
         """Does nothing: PostgreSQL has no tools that show positions."""
 
     async def maintain(self, unread: Mapping[TopicPartition, int] = NOTHING_UNREAD) -> None:
-        with translated():
+        with translate_errors():
             await expire(self._pool, self._time, unread)
             await compact(self._pool, self._housekeeping, self._time)
 
@@ -108,5 +108,5 @@ class PostgresBroker:
             self._pool.terminate()  # also when this call is cancelled while appends are in progress
 
     async def _ids(self, partitions: Sequence[TopicPartition] | Mapping[TopicPartition, int]):
-        topics = await self._catalog.covering(at.topic for at in partitions)
+        topics = await self._catalog.topics_with(at.topic for at in partitions)
         return {at: locate(*at, topics) for at in partitions}

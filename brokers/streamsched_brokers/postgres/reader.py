@@ -10,7 +10,7 @@ import asyncpg
 
 from streamsched.ports.broker import CatchUpRead, Chunk, Record, TopicPartition
 from streamsched_brokers.postgres.batches import BATCH_RECORDS, records
-from streamsched_brokers.postgres.connection import translated
+from streamsched_brokers.postgres.connection import translate_errors
 from streamsched_brokers.postgres.sql import queries
 from streamsched_brokers.postgres.wakeup import Wakeups
 
@@ -96,7 +96,7 @@ class PostgresReader:
         self._grown.clear()
         rows = None
         try:
-            with translated():
+            with translate_errors():
                 rows = await self._pool.fetch(queries()["read"], topics, partitions, positions, max_records, READ_BYTES)
         finally:
             if rows != []:

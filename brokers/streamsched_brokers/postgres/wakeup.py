@@ -60,7 +60,7 @@ class Wakeups:
                 try:
                     lost = asyncio.Event()
                     connection.add_termination_listener(lambda _, lost=lost: lost.set())
-                    await connection.add_listener(CHANNEL, self._notified)
+                    await connection.add_listener(CHANNEL, self._notify)
                     failures = 0
                     self._wake_all()
                     await lost.wait()
@@ -71,7 +71,7 @@ class Wakeups:
             await asyncio.sleep(BACKOFF_SECONDS[min(failures, len(BACKOFF_SECONDS) - 1)])
             failures += 1
 
-    def _notified(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
+    def _notify(self, _connection: object, _pid: int, _channel: str, payload: object) -> None:
         for word in str(payload).split():
             topic_id, _, partition = word.partition(".")
             for event in self._waiting.get((int(topic_id), int(partition)), ()):

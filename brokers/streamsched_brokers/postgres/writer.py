@@ -10,7 +10,7 @@ from streamsched.domain.errors import FencedError
 from streamsched.ports.broker import Outgoing
 from streamsched_brokers.postgres.batches import append
 from streamsched_brokers.postgres.catalog import PostgresTopicCatalog
-from streamsched_brokers.postgres.connection import translated
+from streamsched_brokers.postgres.connection import translate_errors
 from streamsched_brokers.postgres.log_time import LogTime
 from streamsched_brokers.postgres.sql import queries
 
@@ -26,8 +26,8 @@ class PostgresWriter:
         self._epoch = epoch
 
     async def commit(self, records: Sequence[Outgoing]) -> None:
-        with translated():
-            flat = append(records, await self._catalog.covering(record.topic for record in records))
+        with translate_errors():
+            flat = append(records, await self._catalog.topics_with(record.topic for record in records))
             now_ms = self._time.now_ms()
             written = await self._pool.fetchval(queries()["commit"], self._name, self._epoch, *flat, now_ms)
         if not written:

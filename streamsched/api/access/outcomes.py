@@ -19,7 +19,7 @@ class RequestOutcomes:
             await self._app(scope, receive, send)
             return
 
-        async def recorded(message: Message) -> None:
+        async def send_and_record(message: Message) -> None:
             if message["type"] == "http.response.start":
                 state = scope.get("state", {})
                 if "audited" in state:
@@ -28,4 +28,4 @@ class RequestOutcomes:
                     await self._audit.outcome(number, caller, action, target, detail)
             await send(message)
 
-        await self._app(scope, receive, recorded)
+        await self._app(scope, receive, send_and_record)

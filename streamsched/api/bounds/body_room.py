@@ -57,7 +57,7 @@ class BodyRoom:
             self._collecting = asyncio.get_running_loop().call_later(_COLLECT_S, gc.collect)
 
     @asynccontextmanager
-    async def decoding(self, values: int) -> AsyncIterator[None]:
+    async def hold_values(self, values: int) -> AsyncIterator[None]:
         """Waits until so many values may be decoded, and counts them until the end of the block.
 
         Raises:
@@ -71,7 +71,7 @@ class BodyRoom:
                 async with asyncio.timeout(_PATIENCE_S):
                     await self._left.wait_for(lambda: self._values + values <= MOST_IN_A_BODY or not self._values)
             except TimeoutError:
-                raise _crowded() from None
+                raise _refusal() from None
             self._values += values
         try:
             yield
@@ -98,7 +98,7 @@ class BodyPlace:
         """
         free = self._most - self._held.total() - size
         if self._held[self._client] + size > free:
-            raise _crowded()
+            raise _refusal()
         self._held[self._client] += size
         self._own += size
 
@@ -111,7 +111,7 @@ class BodyPlace:
         return left
 
 
-def _crowded() -> HTTPException:
+def _refusal() -> HTTPException:
     return HTTPException(
         503, "the bodies of other requests take the room for this one; repeat it", headers={"Retry-After": "2"}
     )

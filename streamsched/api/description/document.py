@@ -16,7 +16,7 @@ from streamsched.api.bounds.request_limits import RequestLimit
 from streamsched.api.description.examples import example_of
 from streamsched.api.description.shared_schemas import SHARED
 from streamsched.api.plan_views import PLAN
-from streamsched.api.preconditions import expected, tagged
+from streamsched.api.preconditions import read_expected, read_tagged
 from streamsched.api.problems import CONTENT_TYPE
 from streamsched.api.routing.routes import ARCHIVE, JSON, PLAIN, VERSION, Route
 from streamsched.api.routing.table import ServedRoute
@@ -83,7 +83,7 @@ def document(routes: Sequence[ServedRoute]) -> Document:
         "security": [{"bearer": []}],
         "paths": paths,
         "components": {
-            "schemas": {name: _moved(_with_example(schema, known)) for name, schema in known.items()},
+            "schemas": {name: _move_refs(_with_example(schema, known)) for name, schema in known.items()},
             "securitySchemes": {
                 "bearer": {
                     "type": "http",
@@ -160,9 +160,9 @@ def _answers(served: ServedRoute, known: Definitions) -> Document:
                 for media in route.media
             }
         found[str(status)] = answer
-    if (tagged in served.call.functions) or (expected in served.call.functions and route.method == "PUT"):
+    if (read_tagged in served.call.functions) or (read_expected in served.call.functions and route.method == "PUT"):
         found["200"]["headers"] = {"ETag": _ETAG}
-    if tagged in served.call.functions:
+    if read_tagged in served.call.functions:
         found["304"] = {"description": HTTPStatus.NOT_MODIFIED.phrase, "headers": {"ETag": _ETAG}}
     return found
 
@@ -178,7 +178,7 @@ def _problems(served: ServedRoute) -> Document:
         statuses.add(HTTPStatus.NOT_FOUND)
     if route.conflict:
         statuses.add(HTTPStatus.CONFLICT)
-    if expected in served.call.functions:
+    if read_expected in served.call.functions:
         statuses.add(HTTPStatus.PRECONDITION_FAILED)
     if route.method != "GET":
         statuses |= {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.UNSUPPORTED_MEDIA_TYPE}
@@ -220,14 +220,14 @@ def _with_example(schema: Schema, known: Mapping[str, Schema]) -> Schema:
     return schema if schema.get("examples") else {**schema, "examples": [example_of(schema, known)]}
 
 
-def _moved(schema: Any) -> Any:
+def _move_refs(schema: Any) -> Any:
     """The schema with its references as those of an OpenAPI document, without the marks of this program."""
     match schema:
         case {"$ref": str(target)}:
             return {"$ref": _COMPONENTS + target.rpartition("/")[2]}
         case dict():
-            return {name: _moved(value) for name, value in schema.items() if name != "x-key"}
+            return {name: _move_refs(value) for name, value in schema.items() if name != "x-key"}
         case list():
-            return [_moved(each) for each in schema]
+            return [_move_refs(each) for each in schema]
         case _:
             return schema

@@ -17,6 +17,7 @@ from streamsched.codec.shape.schemas import (
     ref,
     text,
 )
+from streamsched.parts import additions
 
 REASON: Final = {"reason": text("moved to the new cluster", about="Stored in the history.")}
 
@@ -27,7 +28,7 @@ SHARED: Final[Definitions] = {
     "AnyEvents": one_of(
         ref("Event"),
         array(one_of(ref("Event"), {"type": "object"})),
-        {"type": "object", "description": "A CDAP notification."},
+        *({"type": "object", "description": f"A {form.name}."} for _, form in additions("events")),
     ),
     "Problem": answer(
         {

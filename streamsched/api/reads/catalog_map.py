@@ -73,7 +73,7 @@ class CatalogMap:
         links = self._kept.get(namespaces)
         if links is None:
             found = await self.reads.links(None if everything is None else namespaces)
-            links = await asyncio.to_thread(_linked, found)
+            links = await asyncio.to_thread(_link, found)
             if everything is not None:
                 links = replace(links, others=_others(links, everything, namespaces))
             if len(self._kept) >= _MOST_KEPT:
@@ -91,7 +91,7 @@ def _others(links: Links, everything: Links, namespaces: frozenset[str]) -> dict
     return {source: count for source, count in counted.items() if count > 0}
 
 
-def _linked(found: Sequence[ScheduleLinks]) -> Links:
+def _link(found: Sequence[ScheduleLinks]) -> Links:
     listeners: defaultdict[tuple[str, str], list[str]] = defaultdict(list)
     runs: defaultdict[str, list[str]] = defaultdict(list)
     for each in found:

@@ -118,7 +118,7 @@ async def newest_events(broker: Broker, topics: Sequence[str], *, depth: int, te
         UnavailableError: the log is unavailable.
     """
     partitions = [TopicPartition(topic, number) for topic in topics for number in range(await broker.partitions(topic))]
-    tail = await log_tail(broker, partitions, depth=depth, wanted=containing(text) if text else None, most=limit)
+    tail = await log_tail(broker, partitions, depth=depth, wanted=text_filter(text) if text else None, most=limit)
     found = [logged_event(each) for each in tail.records[:limit]]
     return EventTail(tuple(found), tail.searched, tail.whole)
 
@@ -134,11 +134,11 @@ async def events_of_key(broker: Broker, key: str, *, depth: int, limit: int) -> 
     places = [TopicPartition(topic, at) for topic in (SIGNALS, JUDGED)]
     wanted = key.encode()
     tail = await log_tail(broker, places, depth=depth, wanted=lambda record: record.key == wanted)
-    found = await asyncio.to_thread(_signalled, tail.records, limit)
+    found = await asyncio.to_thread(_signalled_events, tail.records, limit)
     return EventTail(tuple(found), len(tail.records), tail.whole)
 
 
-def containing(text: str) -> Callable[[Record], bool]:
+def text_filter(text: str) -> Callable[[Record], bool]:
     """Whether a record contains a text, in any case."""
     wanted = text.casefold()
     in_ascii = wanted.encode() if wanted.isascii() else None
@@ -168,7 +168,7 @@ def signalled_event(found: TailRecord) -> LoggedEvent | None:
     return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
 
 
-def _signalled(records: Sequence[TailRecord], limit: int) -> list[LoggedEvent]:
+def _signalled_events(records: Sequence[TailRecord], limit: int) -> list[LoggedEvent]:
     return list(islice(filter(None, map(signalled_event, records)), limit))
 
 

@@ -13,7 +13,7 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import AuditDep, ClockDep, TokensDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, ANYBODY
@@ -27,7 +27,7 @@ routes = Routes("/v1", "access")
 @routes.get("/caller", "Show who sends this request", may=ANYBODY, answers=CALLER.answer)
 async def get_caller(caller: CallerDep) -> Response:
     """`{"name", "grants"}` of the token that the request has."""
-    return rendered(CALLER.write(caller))
+    return json_response(CALLER.write(caller))
 
 
 @routes.get("/tokens", "List tokens", may=ADMINISTER_ALL, answers=TOKEN.page("tokens"))
@@ -38,7 +38,7 @@ async def list_tokens(tokens: TokensDep, clock: ClockDep, after: After = "", lim
     name, _, last = after.rpartition("/")
     found = await tokens.page(after=(name, last), limit=limit + 1)
     now = clock.now()
-    return rendered(
+    return json_response(
         page("tokens", found, limit, lambda token: token_view(token, now), lambda token: f"{token.name}/{token.id}")
     )
 
@@ -57,7 +57,7 @@ async def post_token(body: BodyObject, caller: CallerDep, tokens: TokensDep, clo
     201 with the token and its `text`, which is shown only here. 409 when a token of this name is in use.
     """
     record, text = await create_token(tokens, clock, NEW_TOKEN.read(body), by=caller.name)
-    return rendered(created_token_view(record, text, clock.now()), status=HTTPStatus.CREATED)
+    return json_response(created_token_view(record, text, clock.now()), status=HTTPStatus.CREATED)
 
 
 @routes.order("/tokens/{token}/revoke", "Revoke a token", may=ADMINISTER_ALL, answers=TOKEN.answer)
@@ -67,7 +67,7 @@ async def revoke_token(token: str, body: BodyObject, caller: CallerDep, tokens: 
     """
     reason_of(body)
     record = await tokens.revoke(token, by=caller.name, now=clock.now())
-    return rendered(token_view(record, clock.now()))
+    return json_response(token_view(record, clock.now()))
 
 
 @routes.get("/audit", "List the audit", may=ADMINISTER_ALL, answers=ENTRY.page("entries", "AuditPage"))
@@ -81,7 +81,7 @@ async def list_audit(
     if after and not after.isdecimal():
         raise InvalidError("after", "must be `next` of the previous page")
     found = await entries.list_newest(before=int(after[:18]) if after else None, caller=caller, limit=limit + 1)
-    return rendered(page("entries", found, limit, ENTRY.write, lambda entry: str(entry.number)))
+    return json_response(page("entries", found, limit, ENTRY.write, lambda entry: str(entry.number)))
 
 
 @routes.get("/audit/verify", "Check the audit", may=ADMINISTER_ALL, answers=VERDICT)
@@ -91,4 +91,4 @@ async def verify_audit(entries: AuditDep) -> Response:
     `last` elsewhere: it proves the same later against a user who owns the database. `removed`: so many entries before
     these were kept for their time and are gone; one of action `forget` says so.
     """
-    return rendered(verdict_view(await verify_all(entries)))
+    return json_response(verdict_view(await verify_all(entries)))

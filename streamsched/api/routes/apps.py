@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.access.definitions import check_destinations, check_recipients
-from streamsched.api.body import BodyObject, reason_of, reasoned
+from streamsched.api.body import BodyObject, reason_of, split_reason
 from streamsched.api.bounds.request_limits import APP
 from streamsched.api.deps import (
     CatalogDep,
@@ -27,7 +27,7 @@ from streamsched.api.deps import (
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.plan_views import CHANGES, PENDING_CHANGES, change_view, preview_view
 from streamsched.api.preconditions import ExpectedDep, TaggedDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routes.changes import change_name
 from streamsched.api.routes.needs.checking import check_needs
 from streamsched.api.routing.parameters import Query
@@ -52,7 +52,7 @@ async def list_apps(
 ) -> Response:
     """A page of the apps that have programs or schedules, ordered by id."""
     found = await catalog.reader.apps(namespace=namespace, after=after, limit=limit + 1)
-    return rendered(page("apps", found, limit, APP_SUMMARY.write, lambda each: str(each.ref)))
+    return json_response(page("apps", found, limit, APP_SUMMARY.write, lambda each: str(each.ref)))
 
 
 @routes.get("/{namespace}/{app}", "Get an app", may=VIEW, answers=APP_SUMMARY.answer)
@@ -153,15 +153,17 @@ async def deploy(
         preview = await change.preview()
         await services.limits.quotas.check(namespace, preview.growth, now=services.clock.now())
         about = {"app": ref, "installation": services.settings.installation}
-        return await asyncio.to_thread(lambda: rendered(preview_view(preview, caller.sees, **about)))
+        return await asyncio.to_thread(lambda: json_response(preview_view(preview, caller.sees, **about)))
     applied = await change.apply(plan, within=wait)
     await services.work.graphs.put(ref, tasks)
     if not applied.pending:
-        return await asyncio.to_thread(lambda: rendered(change_view(CHANGES, applied.change, caller.sees, app=ref)))
+        return await asyncio.to_thread(
+            lambda: json_response(change_view(CHANGES, applied.change, caller.sees, app=ref))
+        )
     name = change_name(applied.outbox)
     more = {"app": ref, "change": name, "pending": applied.pending}
     answer = await asyncio.to_thread(
-        lambda: rendered(change_view(PENDING_CHANGES, applied.change, caller.sees, **more))
+        lambda: json_response(change_view(PENDING_CHANGES, applied.change, caller.sees, **more))
     )
     answer.status_code = HTTPStatus.ACCEPTED
     answer.headers["Location"] = f"/v1/changes/{name}"
@@ -195,7 +197,7 @@ async def pause(
     one schedule. Returns what changed and the losses of each schedule.
     """
     ref = AppRef(namespace, app)
-    reason, rest = reasoned(body)
+    reason, rest = split_reason(body)
     requested = pause_codec.from_json(rest, now=clock.now())
     change = catalog.pause_app(ref, requested, reason=reason)
     return await _plan_or_apply(ref, change, dry_run=dry_run, plan=plan)
@@ -223,7 +225,7 @@ async def enable(namespace: str, app: str, body: BodyObject, catalog: CatalogDep
     """Enables the disabled and paused schedules of the app. Body: `{"reason"?}`. Returns what changed."""
     ref = AppRef(namespace, app)
     change = (await catalog.enable_app(ref, reason=reason_of(body)).apply()).change
-    return await asyncio.to_thread(lambda: rendered(change_view(CHANGES, change, app=ref)))
+    return await asyncio.to_thread(lambda: json_response(change_view(CHANGES, change, app=ref)))
 
 
 async def _plan_or_apply(
@@ -235,8 +237,8 @@ async def _plan_or_apply(
 
     def answer() -> Response:
         if applied is None:
-            return rendered(preview_view(before, sees, app=ref))
+            return json_response(preview_view(before, sees, app=ref))
         more = {"app": ref, "ended_jobs": applied.ended_jobs}
-        return rendered(change_view(CHANGES, applied.change, sees, losses=before.losses(), **more))
+        return json_response(change_view(CHANGES, applied.change, sees, losses=before.losses(), **more))
 
     return await asyncio.to_thread(answer)

@@ -12,7 +12,7 @@ from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import BackfillsDep, ClockDep, NamespaceQuery
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routes.submissions import IdempotencyKey
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -78,10 +78,10 @@ async def start_backfill(
     token = secrets.token_hex(8) if idempotency_key is None else idempotency_key
     request = request_from_json(ScheduleRef.parse(schedule), token, body)
     if dry_run:
-        return rendered(BACKFILL_PLAN.write(await backfills.plan(request, now=clock.now(), limit=limit)))
+        return json_response(BACKFILL_PLAN.write(await backfills.plan(request, now=clock.now(), limit=limit)))
     found, repeated = await backfills.start(request, now=clock.now())
     headers = {"Location": f"/v1/backfills/{found.id}"}
-    return rendered({**_view(found), "repeated": repeated}, status=HTTPStatus.ACCEPTED, headers=headers)
+    return json_response({**_view(found), "repeated": repeated}, status=HTTPStatus.ACCEPTED, headers=headers)
 
 
 @routes.get("/backfills", "List backfills", may=VIEW_LIST, answers=BACKFILLS)
@@ -98,7 +98,7 @@ async def list_backfills(
     found = await backfills.list_recent(
         schedule=ref, namespace=namespace, limit=limit + 1, before=read_moment_cursor(after)
     )
-    return rendered(page("backfills", found, limit, _view, lambda each: moment_cursor(each.created_at, each.id)))
+    return json_response(page("backfills", found, limit, _view, lambda each: moment_cursor(each.created_at, each.id)))
 
 
 @routes.get("/schedules/{schedule}/backfills", "List the backfills of a schedule", may=VIEW, answers=BACKFILLS)
@@ -112,7 +112,7 @@ async def list_backfills_of_schedule(
 @routes.get("/backfills/{backfill}", "Get a backfill", may=VIEW, answers=BACKFILL.answer)
 async def get_backfill(backfill: str, backfills: BackfillsDep) -> Response:
     """What was asked for, its state, and how many of its jobs are in which state."""
-    return rendered(_view(await backfills.get(backfill)))
+    return json_response(_view(await backfills.get(backfill)))
 
 
 @routes.get(
@@ -135,7 +135,7 @@ async def list_jobs_of_backfill(
     if after and not (after.isascii() and after.isdigit() and len(after) < 10):
         raise DecodeError("$.after", "is no cursor of this list")
     found = await backfills.jobs(backfill, states=state or (), limit=limit + 1, after=int(after or 0))
-    return rendered(page("jobs", found, limit, JOB_OF_BACKFILL.write, lambda each: str(each.number)))
+    return json_response(page("jobs", found, limit, JOB_OF_BACKFILL.write, lambda each: str(each.number)))
 
 
 @routes.order("/backfills/{backfill}/pause", "Pause a backfill", may=OPERATE, answers={202: BACKFILL.answer})
@@ -160,7 +160,7 @@ async def cancel(backfill: str, body: BodyObject, backfills: BackfillsDep, clock
 
 async def _change(order: str, backfill: str, body: BodyObject, backfills: BackfillsDep, clock: ClockDep) -> Response:
     found = await backfills.change(backfill, _FACTS[order], reason_of(body), now=clock.now())
-    return rendered(_view(found), status=HTTPStatus.ACCEPTED)
+    return json_response(_view(found), status=HTTPStatus.ACCEPTED)
 
 
 def _view(backfill: BackfillRecord) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from streamsched.api.deps import CatalogDep
 from streamsched.api.plan_views import CHANGE, ChangeProgress
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ANYBODY
@@ -38,4 +38,4 @@ async def get_change(change: str, catalog: CatalogDep, wait: Wait = 0) -> Respon
     if found is None:
         raise NotFoundError("change", change)
     pending = await catalog.count_pending(int(found[1]), int(found[2]), within=wait)
-    return rendered(CHANGE.write(ChangeProgress(change=change, pending=pending, acknowledged=pending == 0)))
+    return json_response(CHANGE.write(ChangeProgress(change=change, pending=pending, acknowledged=pending == 0)))

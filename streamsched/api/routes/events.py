@@ -6,7 +6,7 @@ acknowledged them.
 | one CloudEvent | `Content-Type: application/cloudevents+json` |
 | several CloudEvents | `Content-Type: application/cloudevents-batch+json` |
 | one CloudEvent with its attributes as `ce-*` headers | `ce-specversion` and any other content type |
-| native JSON, a CDAP notification, or a list of these | `Content-Type: application/json` |
+| native JSON, the form of a dialect, or a list of these | `Content-Type: application/json` |
 
 Each invalid event of a batch is reported with its index and the path of the field; the valid ones are accepted.
 Header `traceparent` (W3C Trace Context) applies to events without a context of their own; a malformed one is ignored.
@@ -33,7 +33,7 @@ from streamsched.api.bounds.request_limits import EVENTS, MOST_LISTED
 from streamsched.api.deps import ServicesDep
 from streamsched.api.problems import problem_response
 from streamsched.api.reads.logged_events import EVENT_LIST, newest_events
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import JSON, Body, Routes
 from streamsched.api.routing.rules import EMIT_ASKED, VIEW_ALL
@@ -91,7 +91,7 @@ async def list_events(
     cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
     """
     tail = await newest_events(services.events.broker, PUBLIC, depth=depth, text=text, limit=limit)
-    return rendered(EVENT_LIST.write(tail))
+    return json_response(EVENT_LIST.write(tail))
 
 
 @routes.post(
@@ -119,7 +119,8 @@ async def accept(
         Check, Query(description="`listeners`: report event keys without a listening schedule. `none`: do not check.")
     ] = Check.LISTENERS,
 ) -> Response:
-    """Accepts one event or a list: CloudEvents (structured, batch or binary mode), native JSON or CDAP notifications.
+    """Accepts one event or a list: CloudEvents (structured, batch or binary mode), native JSON, or the form of a
+    dialect; the schema of the body names those that there are.
 
     202 `{"accepted", "ids", "errors", "unheard"}` when the log has acknowledged at least one event, 400 when all events
     are invalid. 413, and no event is accepted, when there are more than 10,000, or an event is larger than the log
@@ -163,7 +164,7 @@ async def accept(
 
 def _answer(answer: dict[str, Any], refused: Sequence[Refusal]) -> Response:
     if answer["accepted"]:
-        return rendered(answer, status=HTTPStatus.ACCEPTED)
+        return json_response(answer, status=HTTPStatus.ACCEPTED)
     first = refused[0] if refused else Refusal(0, "$", "contains no event")
     problem = error_to_json(InvalidError(first.path, first.reason))
     return problem_response(problem | {"detail": f"no event was accepted: {problem['detail']}"} | answer)

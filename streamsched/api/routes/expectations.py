@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from streamsched.api.deps import AppQuery, ExpectationsDep, NamespaceQuery
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW, VIEW_LIST
@@ -36,7 +36,7 @@ async def list_expectations(
     """
     owner = None if app is None else AppRef.parse(app)
     found = await expectations.page(namespace=namespace, app=owner, missing=missing, after=after, limit=limit + 1)
-    return rendered(page("expectations", found, limit, EXPECTATION.write, lambda each: str(each.expectation.ref)))
+    return json_response(page("expectations", found, limit, EXPECTATION.write, lambda each: str(each.expectation.ref)))
 
 
 @routes.get("/{expectation}", "Get an expectation", may=VIEW, answers=EXPLAINED_EXPECTATION)
@@ -47,4 +47,4 @@ async def get_expectation(expectation: str, expectations: ExpectationsDep) -> Re
     ref = ExpectationRef.parse(expectation)
     record = await expectations.get(ref)
     misses = await expectations.misses(ref, limit=_MISSES)
-    return rendered({**EXPECTATION.write(record), "misses": [MISS.write(each) for each in misses]})
+    return json_response({**EXPECTATION.write(record), "misses": [MISS.write(each) for each in misses]})

@@ -12,7 +12,7 @@ from streamsched.api.body import BodyObject
 from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import ClockDep, DryRunQuery, GraphsDep, JobsDep
 from streamsched.api.paging import Limit
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import JSON, PLAIN, Routes
 from streamsched.api.routing.rules import OPERATE, VIEW
@@ -74,7 +74,7 @@ async def get_graph(namespace: str, app: str, graphs: GraphsDep) -> Response:
     for (task, state), number in (await graphs.counts(ref)).items():
         counts.setdefault(task, {})[state.value] = number
     tasks = [GraphTask(name=name, definition=graph.task(name), nodes=counts.get(name, {})) for name in graph.order]
-    return rendered(GRAPH.answer_of(stored, tasks=tasks))
+    return json_response(GRAPH.answer_of(stored, tasks=tasks))
 
 
 @routes.get("/{namespace}/{app}/nodes", "List nodes", may=VIEW, answers=LISTED.whole_list("nodes", "NodeList"))
@@ -92,7 +92,7 @@ async def list_nodes(
     """A page of nodes, by task and job id."""
     after = NodeId(after_task, after_job_id)
     found = await graphs.page(AppRef(namespace, app), task=task, state=state, after=after, limit=limit)
-    return rendered({"nodes": [_listed(each) for each in found]})
+    return json_response({"nodes": [_list_entry(each) for each in found]})
 
 
 @routes.get("/{namespace}/{app}/nodes/{task}/{job_id:path}", "Get a node", may=VIEW, answers=EXPLAINED.answer)
@@ -101,7 +101,7 @@ async def get_node(namespace: str, app: str, task: str, job_id: str, graphs: Gra
     `state` is null for a job id that was never asked for. `awaits` says what completes a node that runs nothing: its
     `state` is null until that has arrived.
     """
-    return rendered(_report(await graphs.report(AppRef(namespace, app), NodeId(task, job_id))))
+    return json_response(_report(await graphs.report(AppRef(namespace, app), NodeId(task, job_id))))
 
 
 @routes.get(
@@ -129,11 +129,11 @@ async def draw(
         raise InvalidError("$.job_id", "and task go together: the node whose ancestors are drawn")
     if task is None or job_id is None:
         stored, graph = await graphs.graph(ref)
-        return _drawn(picture, template_picture(str(stored.app), graph))
+        return _draw(picture, template_picture(str(stored.app), graph))
     found, states = await graphs.ancestry(ref, NodeId(task, job_id), most=limit)
     if picture is PictureFormat.JSON:
-        return rendered(_ancestry(found, states))
-    return _drawn(picture, ancestry_picture(f"{ref} {task} {job_id}", found, states))
+        return json_response(_ancestry(found, states))
+    return _draw(picture, ancestry_picture(f"{ref} {task} {job_id}", found, states))
 
 
 @routes.post(
@@ -162,7 +162,7 @@ async def rerun(
         by_state = downstream.setdefault(node.task, {})
         by_state[state.value] = by_state.get(state.value, 0) + 1
     plan = await graphs.submit(ref, targets, again=True, dry_run=dry_run)
-    return _planned(wanted.task, targets, plan, dry_run=dry_run, downstream=downstream)
+    return _plan_answer(wanted.task, targets, plan, dry_run=dry_run, downstream=downstream)
 
 
 @routes.post(
@@ -187,7 +187,7 @@ async def submit(
     _, graph = await graphs.graph(ref)
     targets = [NodeId(wanted.task, each) for each in _job_ids(graph.task(wanted.task), wanted)]
     plan = await graphs.submit(ref, targets, again=wanted.again, dry_run=dry_run)
-    return _planned(wanted.task, targets, plan, dry_run=dry_run)
+    return _plan_answer(wanted.task, targets, plan, dry_run=dry_run)
 
 
 @routes.post(
@@ -228,7 +228,7 @@ async def cancel(
         ended=sum(state in NODE_STATES.ends for state in before.values()),
         unknown=len(nodes) - len(before),
     )
-    return rendered(CANCELLED.write(made), status=HTTPStatus.ACCEPTED)
+    return json_response(CANCELLED.write(made), status=HTTPStatus.ACCEPTED)
 
 
 def _job_ids(task: TaskTemplate, wanted: NodeSubmission) -> Sequence[str]:
@@ -244,10 +244,10 @@ def _job_ids(task: TaskTemplate, wanted: NodeSubmission) -> Sequence[str]:
     return wanted.job_ids or select_job_ids(task, values)
 
 
-def _drawn(form: PictureFormat, picture: Picture) -> Response:
+def _draw(form: PictureFormat, picture: Picture) -> Response:
     match form:
         case PictureFormat.JSON:
-            return rendered(PICTURE.write(picture))
+            return json_response(PICTURE.write(picture))
         case PictureFormat.DOT:
             return Response(to_dot(picture), media_type="text/vnd.graphviz")
         case PictureFormat.MERMAID:
@@ -265,7 +265,7 @@ def _ancestry(found: Ancestry, states: Mapping[NodeId, NodeState]) -> Mapping[st
     return ANCESTRY.answer_of(found, nodes=nodes, edges=edges)
 
 
-def _planned(
+def _plan_answer(
     task: str,
     targets: Sequence[NodeId],
     plan: SubmissionPlan,
@@ -283,10 +283,10 @@ def _planned(
         awaited=plan.awaited[:_SHOWN],
         awaited_in_all=len(plan.awaited),
     )
-    return rendered(answer, status=HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED)
+    return json_response(answer, status=HTTPStatus.OK if dry_run else HTTPStatus.ACCEPTED)
 
 
-def _listed(view: NodeView) -> Mapping[str, Any]:
+def _list_entry(view: NodeView) -> Mapping[str, Any]:
     return LISTED.answer_of(view.node.id, view, state=view.node.state, run_state=view.run_state_if_queued)
 
 
@@ -299,16 +299,18 @@ def _report(report: NodeReport) -> Mapping[str, Any]:
             for each in missing[:_SHOWN]
         ]
         groups.append(GroupOfParents(group=group.name, parents=len(states), missing=len(missing), lacks=lacks))
-    roots = [HOLDING.answer_of(node, **_holding(view)) for node, view in report.roots.items()]
+    roots = [HOLDING.answer_of(node, **_state_members(view)) for node, view in report.roots.items()]
     view, more = report.view, {}
     if view is not None:
         more = {"run_state": view.run_state_if_queued, "round": view.node.round}
         more |= {"created_at": view.created_at, "changed_at": view.changed_at}
     awaits = report.awaited.get(report.node)
-    return EXPLAINED.answer_of(report.node, report, awaits=awaits, groups=groups, roots=roots, **_holding(view), **more)
+    return EXPLAINED.answer_of(
+        report.node, report, awaits=awaits, groups=groups, roots=roots, **_state_members(view), **more
+    )
 
 
-def _holding(view: NodeView | None) -> Mapping[str, Any]:
+def _state_members(view: NodeView | None) -> Mapping[str, Any]:
     if view is None:
         return {"state": None, "job": None, "reason": ""}
     return {"state": view.node.state, "job": view.job, "reason": view.reason}

@@ -12,7 +12,7 @@ from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import AppQuery, ClockDep, JobsDep, NamespaceQuery
 from streamsched.api.paging import After, Limit, read_moment_cursor
 from streamsched.api.reads.job_list import newest_jobs
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
@@ -56,13 +56,13 @@ async def list_jobs(
         limit=limit,
         before=read_moment_cursor(after),
     )
-    return rendered({"jobs": [JOB.write(each) for each in found], **({"next": following} if following else {})})
+    return json_response({"jobs": [JOB.write(each) for each in found], **({"next": following} if following else {})})
 
 
 @routes.get("/{job}", "Get a job", may=VIEW, answers=JOB.answer)
 async def get_job(job: str, jobs: JobsDep) -> Response:
     """The job with its runs and the outcome of the last one."""
-    return rendered(JOB.write(await jobs.get(job)))
+    return json_response(JOB.write(await jobs.get(job)))
 
 
 @routes.get("/{job}/why", "Explain a job's state", may=VIEW, answers=JOB_REASON.answer)
@@ -70,7 +70,7 @@ async def get_why(job: str, jobs: JobsDep, clock: ClockDep, caller: CallerDep) -
     """Why the job is in its state: each constraint, the events that satisfied the trigger, the earliest time at which
     the state can change, and the history. Runs of namespaces in which the caller has no view are counted, not named.
     """
-    return rendered(JOB_REASON.write(await explain_job(job, jobs=jobs, clock=clock, sees=caller.sees)))
+    return json_response(JOB_REASON.write(await explain_job(job, jobs=jobs, clock=clock, sees=caller.sees)))
 
 
 @routes.order("/{job}/release", "Withdraw the command of a job", may=OPERATE, answers={202: JOB.answer})
@@ -78,7 +78,7 @@ async def release(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) ->
     """Withdraws a pending `force`, `cancel` or `hold`, so the job waits for its constraints again. 409 when it no
     longer waits. `reason` (optional) is stored in the history.
     """
-    return await _commanded(job, None, body, jobs, clock)
+    return await _command(job, None, body, jobs, clock)
 
 
 @routes.order("/{job}/force", "Start a job without its constraints", may=OPERATE, answers={202: JOB.answer})
@@ -86,7 +86,7 @@ async def force(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> R
     """Makes a waiting job start without its constraints. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.
     """
-    return await _commanded(job, JobCommand.FORCE, body, jobs, clock)
+    return await _command(job, JobCommand.FORCE, body, jobs, clock)
 
 
 @routes.order("/{job}/cancel", "Cancel a job", may=OPERATE, answers={202: JOB.answer})
@@ -94,7 +94,7 @@ async def cancel(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> 
     """Makes a waiting job end. Responds 202; a launcher carries it out at its next check. 409 when the job no longer
     waits. `reason` (optional) is stored in the history.
     """
-    return await _commanded(job, JobCommand.CANCEL, body, jobs, clock)
+    return await _command(job, JobCommand.CANCEL, body, jobs, clock)
 
 
 @routes.order("/{job}/hold", "Hold a job", may=OPERATE, answers={202: JOB.answer})
@@ -102,11 +102,11 @@ async def hold(job: str, body: BodyObject, jobs: JobsDep, clock: ClockDep) -> Re
     """Makes a waiting job wait until it is released. Responds 202; a launcher carries it out at its next check. 409
     when the job no longer waits. `reason` (optional) is stored in the history.
     """
-    return await _commanded(job, JobCommand.HOLD, body, jobs, clock)
+    return await _command(job, JobCommand.HOLD, body, jobs, clock)
 
 
-async def _commanded(
+async def _command(
     job: str, command: JobCommand | None, body: dict[str, Any], jobs: JobsDep, clock: ClockDep
 ) -> Response:
     changed = await jobs.command(job, command, reason_of(body) or _DEFAULT_REASON, now=clock.now())
-    return rendered(JOB.write(changed), status=HTTPStatus.ACCEPTED)
+    return json_response(JOB.write(changed), status=HTTPStatus.ACCEPTED)

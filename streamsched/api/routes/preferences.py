@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, NamespaceDep, PreferencesDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.domain.schedules.preferences import changed_preferences
@@ -23,7 +23,7 @@ async def get_preferences(namespace: NamespaceDep, preferences: PreferencesDep) 
     """Its `arguments`, and when and for which `reason` they last changed. Empty when it has none. `deployed`: whether
     an app was ever deployed to the namespace.
     """
-    return rendered(_view(await preferences.get(namespace)))
+    return json_response(_view(await preferences.get(namespace)))
 
 
 @routes.put("", "Set the preferences of a namespace", may=DEPLOY, body=NEW_PREFERENCES.body, answers=PREFERENCES.answer)
@@ -37,7 +37,7 @@ async def set_preferences(
     changed = await preferences.change(
         namespace, lambda _: changed_preferences({}, wanted.arguments), wanted.reason, now=clock.now()
     )
-    return rendered(_view(changed))
+    return json_response(_view(changed))
 
 
 @routes.patch(
@@ -51,13 +51,13 @@ async def change_preferences(
     changed = await preferences.change(
         namespace, lambda before: changed_preferences(before, wanted.arguments), wanted.reason, now=clock.now()
     )
-    return rendered(_view(changed))
+    return json_response(_view(changed))
 
 
 @routes.delete("", "Delete the preferences of a namespace", may=DEPLOY, answers=PREFERENCES.answer)
 async def delete_preferences(namespace: NamespaceDep, preferences: PreferencesDep, clock: ClockDep) -> Response:
     """Removes all of them; a namespace without any stays as it is."""
-    return rendered(_view(await preferences.change(namespace, lambda _: {}, "", now=clock.now())))
+    return json_response(_view(await preferences.change(namespace, lambda _: {}, "", now=clock.now())))
 
 
 def _view(preferences: PreferenceRecord) -> dict[str, Any]:

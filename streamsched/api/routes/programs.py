@@ -8,7 +8,7 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.deps import AppQuery, CatalogDep, DryRunQuery, NamespaceQuery, PlanQuery
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.plan_views import PROGRAM_CHANGES, change_view, preview_view
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW, VIEW_LIST
 from streamsched.api.views import PROGRAM, program_view
@@ -28,13 +28,13 @@ async def list_programs(
     """A page, ordered by id."""
     owner = None if app is None else AppRef.parse(app)
     found = await catalog.reader.programs(namespace=namespace, app=owner, after=after, limit=limit + 1)
-    return rendered(page("programs", found, limit, program_view, lambda each: str(each.ref)))
+    return json_response(page("programs", found, limit, program_view, lambda each: str(each.ref)))
 
 
 @routes.get("/{program}", "Get a program", may=VIEW, answers=PROGRAM.answer)
 async def get_program(program: str, catalog: CatalogDep) -> Response:
     """The program's definition."""
-    return rendered(program_view(await catalog.reader.program(ProgramRef.parse(program))))
+    return json_response(program_view(await catalog.reader.program(ProgramRef.parse(program))))
 
 
 @routes.delete("/{program}", "Delete a program", may=DEPLOY, answers=PROGRAM_CHANGES.answer, conflict=True)
@@ -48,5 +48,5 @@ async def delete_program(
     ref = ProgramRef.parse(program)
     change = catalog.delete_program(ref)
     if dry_run:
-        return rendered(preview_view(await change.preview(), caller.sees))
-    return rendered(change_view(PROGRAM_CHANGES, (await change.apply(plan)).change, caller.sees))
+        return json_response(preview_view(await change.preview(), caller.sees))
+    return json_response(change_view(PROGRAM_CHANGES, (await change.apply(plan)).change, caller.sees))

@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse, Response
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import AppQuery, ClockDep, NamespaceQuery, RunsDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import PLAIN, Routes
 from streamsched.api.routing.rules import OPERATE, VIEW, VIEW_LIST
@@ -52,7 +52,7 @@ async def list_runs(
     found = await runs.list_recent(
         program=ref, app=owner, namespace=namespace, states=state or (), limit=limit + 1, before=before
     )
-    return rendered(page("runs", found, limit, RUN.write, lambda run: moment_cursor(run.created_at, run.id)))
+    return json_response(page("runs", found, limit, RUN.write, lambda run: moment_cursor(run.created_at, run.id)))
 
 
 @routes.get("/{run}", "Get a run", may=VIEW, answers=EXPLAINED_RUN.answer)
@@ -64,7 +64,7 @@ async def get_run(run: str, runs: RunsDep) -> Response:
     `arguments`, worked out from the definitions and preferences as they are now (`changedSince` names those that were
     changed after the run was made), and the `chain` of attempts and reruns, at most 100. Null when it cannot be read.
     """
-    return rendered(EXPLAINED_RUN.answer_of(await runs.get(run), provenance=await _provenance(run, runs)))
+    return json_response(EXPLAINED_RUN.answer_of(await runs.get(run), provenance=await _provenance(run, runs)))
 
 
 async def _provenance(run: str, runs: RunQueries) -> Provenance | None:
@@ -125,7 +125,7 @@ async def kill_run(run: str, body: BodyObject, runs: RunsDep, clock: ClockDep) -
     wanted = KILL.read(body)
     stop = StopRequest(wanted.reason or "killed by hand", wanted.at_once)
     await runs.stop(run, stop, now=clock.now())
-    return rendered(RUN.answer_of(await runs.get(run)), status=HTTPStatus.ACCEPTED)
+    return json_response(RUN.answer_of(await runs.get(run)), status=HTTPStatus.ACCEPTED)
 
 
 def _read(path: Path, lines: int, offset: int | None) -> tuple[bytes, int]:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
-from streamsched.api.body import BodyBytes, BodyObject, reason_of, reasoned
+from streamsched.api.body import BodyBytes, BodyObject, reason_of, split_reason
 from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import (
     AppQuery,
@@ -26,8 +26,8 @@ from streamsched.api.deps import (
 from streamsched.api.open_keys import KEYS, key_views
 from streamsched.api.paging import After, Limit, page
 from streamsched.api.plan_views import PLAN, preview_view
-from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
-from streamsched.api.rendering import rendered
+from streamsched.api.preconditions import ExpectedDep, TaggedDep, answer_stored
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW, VIEW_LIST, Rule, Scope
@@ -73,7 +73,7 @@ async def list_schedules(
     found = await catalog.reader.schedules(
         namespace=namespace, app=owner, states=state or (), after=after, limit=limit + 1
     )
-    return rendered(page("schedules", found, limit, SCHEDULE.write, lambda each: str(each.record.definition.ref)))
+    return json_response(page("schedules", found, limit, SCHEDULE.write, lambda each: str(each.record.definition.ref)))
 
 
 @routes.post(
@@ -95,7 +95,7 @@ async def create_schedule(
     await services.limits.quota_watch.check_body(definition.ref.namespace, len(raw))
     await services.access.references.check(caller, definition.ref.namespace, schedule_references(definition))
     await catalog.create(definition, enabled=enabled).apply()
-    return rendered(
+    return json_response(
         SCHEDULE.write(await catalog.reader.schedule(definition.ref)),
         status=HTTPStatus.CREATED,
         headers={"Location": f"/v1/schedules/{definition.ref}"},
@@ -133,14 +133,14 @@ async def list_keys(
     found = await services.schedules.keys.page(status.record.definition.ref, after=after, limit=limit)
     shown = await key_views(status.record, found, services.schedules.descendants, caller.sees)
     following = found[-1].key if len(found) == limit else ""
-    return rendered(KEYS.answer_of(status, keys=shown, next=following))
+    return json_response(KEYS.answer_of(status, keys=shown, next=following))
 
 
 @routes.get("/{schedule}/history", "Get the history of a schedule", may=VIEW, answers=HISTORY)
 async def get_history(schedule: str, catalog: CatalogDep, limit: Limit = 100) -> Response:
     """The changes of the schedule with their reasons, newest first. Also available for deleted schedules."""
     entries = await catalog.reader.history("schedule", str(ScheduleRef.parse(schedule)), limit=limit)
-    return rendered({"history": [HISTORY_ENTRY.write(each) for each in entries]})
+    return json_response({"history": [HISTORY_ENTRY.write(each) for each in entries]})
 
 
 @routes.get(
@@ -154,7 +154,7 @@ async def list_versions(schedule: str, catalog: CatalogDep, limit: Limit = 100) 
     definition. `PUT /v1/schedules/{schedule}` with such a definition changes the schedule back to it.
     """
     found = await catalog.reader.versions(ScheduleRef.parse(schedule), limit=limit)
-    return rendered({"versions": [VERSION.write(each) for each in found]})
+    return json_response({"versions": [VERSION.write(each) for each in found]})
 
 
 @routes.get("/{schedule}/why-not", "Explain why a schedule started nothing", may=VIEW, answers=WHY_NOT.answer)
@@ -180,7 +180,7 @@ async def get_why_not(
         raise DecodeError("$.since", "is after `until`")
     span = await services.work.jobs.span(ref, since=begin, until=end)
     status = await services.catalog.reader.schedule(ref)
-    return rendered(WHY_NOT.write(explain_no_run(status, span, since=begin, until=end, limit=limit)))
+    return json_response(WHY_NOT.write(explain_no_run(status, span, since=begin, until=end, limit=limit)))
 
 
 @routes.put(
@@ -217,10 +217,10 @@ async def update_schedule(
     await services.access.references.check(caller, ref.namespace, schedule_references(definition), dry_run=dry_run)
     change = catalog.update(definition, keep=keep).with_expected(expected)
     if dry_run:
-        return rendered(preview_view(await change.preview()))
+        return json_response(preview_view(await change.preview()))
     await change.apply(plan)
     status = await catalog.reader.schedule(ref)
-    return stored(SCHEDULE.write(status), str(status.record.generation))
+    return answer_stored(SCHEDULE.write(status), str(status.record.generation))
 
 
 @routes.order("/{schedule}/enable", "Enable or resume a schedule", may=OPERATE, answers=SCHEDULE.answer)
@@ -228,7 +228,7 @@ async def enable_schedule(schedule: str, body: BodyObject, catalog: CatalogDep) 
     """Enables a disabled schedule or resumes a paused one. `reason` (optional) is stored in the history."""
     ref = ScheduleRef.parse(schedule)
     await catalog.enable(ref, reason=reason_of(body)).apply()
-    return rendered(SCHEDULE.write(await catalog.reader.schedule(ref)))
+    return json_response(SCHEDULE.write(await catalog.reader.schedule(ref)))
 
 
 @routes.order("/{schedule}/disable", "Disable a schedule", may=OPERATE, answers=SUSPENDED.answer)
@@ -268,7 +268,7 @@ async def pause_schedule(
     `until`, an instant or a duration, resumes the schedule at that time. `note` is shown with the schedule; `reason` is
     stored in the history. While jobs are held, their timeout does not run; it begins again when the schedule resumes.
     """
-    reason, rest = reasoned(body)
+    reason, rest = split_reason(body)
     ref, requested = ScheduleRef.parse(schedule), pause_codec.from_json(rest, now=clock.now())
     change = catalog.pause(ref, requested, reason=reason)
     return await _plan_or_suspend(catalog, ref, change, dry_run=dry_run, plan=plan)
@@ -287,7 +287,7 @@ async def replay_schedule(schedule: str, services: ServicesDep) -> Response:
     `attempts`.
     """
     status = await services.schedules.replaying.replay(ScheduleRef.parse(schedule))
-    return rendered(SCHEDULE.write(status), status=HTTPStatus.ACCEPTED)
+    return json_response(SCHEDULE.write(status), status=HTTPStatus.ACCEPTED)
 
 
 @routes.delete("/{schedule}", "Delete a schedule", may=DEPLOY, answers={204: "", 200: PLAN.answer}, conflict=True)
@@ -306,7 +306,7 @@ async def delete_schedule(
     ref = ScheduleRef.parse(schedule)
     change = catalog.delete(ref, reason=reason).with_expected(expected)
     if dry_run:
-        return rendered(preview_view(await change.preview()))
+        return json_response(preview_view(await change.preview()))
     await change.apply(plan)
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
@@ -316,8 +316,8 @@ async def _plan_or_suspend(
 ) -> Response:
     before = await change.preview()
     if dry_run:
-        return rendered(preview_view(before))
+        return json_response(preview_view(before))
     applied = await change.apply(plan)
     dropped = before.losses().get(ref, Dropped())
     status = await catalog.reader.schedule(ref)
-    return rendered(SUSPENDED.answer_of(status, dropped=dropped, ended_jobs=applied.ended_jobs))
+    return json_response(SUSPENDED.answer_of(status, dropped=dropped, ended_jobs=applied.ended_jobs))

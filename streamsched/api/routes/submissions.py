@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, RunsDep, SubmissionsDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Header, Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE
@@ -111,7 +111,7 @@ async def submit_program(
         token=None if token is None else plain_key(token),
         reason=wanted.reason,
     )
-    return rendered({"run": run}, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/runs/{run}"})
+    return json_response({"run": run}, status=HTTPStatus.ACCEPTED, headers={"Location": f"/v1/runs/{run}"})
 
 
 @routes.order(
@@ -157,7 +157,7 @@ async def rerun_job(
     409 when the job has had no run, its last run has not ended, or its schedule is disabled or draining.
     """
     request = RERUN.read(body, job=job, token=idempotency_key)
-    return _accepted(await submissions.rerun(request, now=clock.now()))
+    return _made_answer(await submissions.rerun(request, now=clock.now()))
 
 
 @routes.order("/runs/{run}/rerun", "Rerun a run", may=OPERATE, body=RERUN.body, answers={202: MADE.answer})
@@ -175,7 +175,7 @@ async def rerun_run(
     if found.job is None:
         raise ConflictError(f"run '{run}' has no job, so it has no events to repeat; start program '{found.program}'")
     request = RERUN.read(body, job=found.job, run=run, token=idempotency_key)
-    return _accepted(await submissions.rerun(request, now=clock.now()))
+    return _made_answer(await submissions.rerun(request, now=clock.now()))
 
 
 @routes.order(
@@ -204,18 +204,18 @@ async def rerun_failed_jobs(
     request = BULK_RERUN.read(body, schedule=ScheduleRef.parse(schedule), token=idempotency_key)
     if dry_run:
         failed = await submissions.list_failed(request, now=clock.now())
-        return rendered({"jobs": [JOB_OF_FAILURE.write(each) for each in failed]})
+        return json_response({"jobs": [JOB_OF_FAILURE.write(each) for each in failed]})
     made = await submissions.rerun_failed(request, now=clock.now())
-    return rendered({"jobs": [MADE.write(each) for each in made]}, status=HTTPStatus.ACCEPTED)
+    return json_response({"jobs": [MADE.write(each) for each in made]}, status=HTTPStatus.ACCEPTED)
 
 
 async def _submit(submissions: SubmissionStore, clock: Clock, request: SubmissionRequest) -> Response:
-    return _accepted(await submissions.submit(request, now=clock.now()))
+    return _made_answer(await submissions.submit(request, now=clock.now()))
 
 
-def _accepted(found: SubmittedJob) -> Response:
+def _made_answer(found: SubmittedJob) -> Response:
     location = {"Location": f"/v1/jobs/{found.job}"}
-    return rendered(MADE.write(found), status=HTTPStatus.ACCEPTED, headers=location)
+    return json_response(MADE.write(found), status=HTTPStatus.ACCEPTED, headers=location)
 
 
 def _token(member: str | None, header: str | None) -> str | None:

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import AppQuery, CatalogDep, ClockDep, NamespaceQuery
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ANYBODY, VIEW, VIEW_LIST
@@ -54,7 +54,7 @@ async def coming_ticks(
     owner = None if app is None else AppRef.parse(app)
     records = await catalog.reader.list_ticking(limit=limit, namespace=namespace, app=owner)
     found = await asyncio.to_thread(soonest_ticks, records, clock.now(), limit=limit, until=until)
-    return rendered({"ticks": [TICK.write(each) for each in found]})
+    return json_response({"ticks": [TICK.write(each) for each in found]})
 
 
 @routes.get(
@@ -81,7 +81,7 @@ async def next_ticks(schedule: str, catalog: CatalogDep, clock: ClockDep, count:
         for leaf in dict.fromkeys(all_leaves(trigger))
         if isinstance(leaf, SinceLastRun)
     ]
-    return rendered(SCHEDULE_FORECAST.answer_of(record, leaves=leaves, since_last_run=since))
+    return json_response(SCHEDULE_FORECAST.answer_of(record, leaves=leaves, since_last_run=since))
 
 
 @routes.post(
@@ -93,7 +93,7 @@ async def next_ticks_of(body: BodyObject, clock: ClockDep, count: Count = 10) ->
     """
     now = clock.now()
     leaves = _forecasts(trigger_codec.from_json(body), now, count, created_at=now)
-    return rendered(FORECAST.write(TriggerForecast(leaves=leaves)))
+    return json_response(FORECAST.write(TriggerForecast(leaves=leaves)))
 
 
 def _forecasts(

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 from starlette.responses import Response
 
 from streamsched.api.deps import ServicesDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW_ALL
@@ -77,4 +77,4 @@ async def get_verdicts(
     event is not an error: `verdicts` is empty, and `summary` and `hints` give possible causes.
     """
     trace = await services.events.traces.follow(event, source=source, limit=limit)
-    return rendered(REPORT.write(event_report(trace, keep=services.settings.keep.verdicts)))
+    return json_response(REPORT.write(event_report(trace, keep=services.settings.keep.verdicts)))

@@ -138,9 +138,9 @@ def _reader(kind: Any, marker: Query | Header) -> tuple[Callable[[str], object],
     if kind is str:
         return _text(marker.max_length)
     if kind is int:
-        return _bounded(_whole, marker), {"type": "integer", **_bounds(marker)}
+        return _add_bounds(_whole, marker), {"type": "integer", **_bounds(marker)}
     if kind is float:
-        return _bounded(_number, marker), {"type": "number", **_bounds(marker)}
+        return _add_bounds(_number, marker), {"type": "number", **_bounds(marker)}
     if kind is bool:
         return _boolean, {"type": "boolean"}
     if kind is datetime:
@@ -185,7 +185,7 @@ def _bounds(marker: Query | Header) -> dict[str, float]:
     return {name: bound for name, bound in bounds.items() if bound is not None}
 
 
-def _bounded(read: Callable[[str], _T], marker: Query | Header) -> Callable[[str], _T]:
+def _add_bounds(read: Callable[[str], _T], marker: Query | Header) -> Callable[[str], _T]:
     least, most = marker.ge, marker.le
 
     def read_within(text: str) -> _T:

@@ -83,9 +83,9 @@ class RouteTable(BaseRoute):
         for each in self._by_start.get(_start(scope["path"]), ()):
             if (first is None or each.shape == first.shape) and (found := each.pattern.match(scope["path"])):
                 if each.route.method == scope["method"]:
-                    return Match.FULL, {**_named(each), "path_params": found.groupdict()}
+                    return Match.FULL, {**_scope_of(each), "path_params": found.groupdict()}
                 first = first or each
-        return (Match.NONE, {}) if first is None else (Match.PARTIAL, _named(first))
+        return (Match.NONE, {}) if first is None else (Match.PARTIAL, _scope_of(first))
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Raises:
@@ -106,7 +106,7 @@ class NamedRoute(StarletteRoute):
         return match, {**child, "route_name": self.name} if child else child
 
 
-def _named(served: ServedRoute) -> dict[str, Any]:
+def _scope_of(served: ServedRoute) -> dict[str, Any]:
     return {"served": served, "route_name": served.route.name}
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 import structlog
 
-from streamsched.api.rendering import encoded
+from streamsched.api.rendering import encode_json
 from streamsched.api.streams.places import Places
 from streamsched.api.streams.server_sent import alive, server_event
 from streamsched.domain.access.grant import Caller
@@ -86,7 +86,7 @@ class DecisionFeed:
         """
         with ExitStack() as stack:
             try:
-                stack.enter_context(self.places.held(caller))
+                stack.enter_context(self.places.hold(caller))
             except ConflictError as exc:  # others came in between
                 yield _end(str(exc))
                 return
@@ -200,7 +200,7 @@ class DecisionFeed:
 
 
 def _end(reason: str) -> bytes:
-    return server_event("end", encoded({"reason": reason}).decode())
+    return server_event("end", encode_json({"reason": reason}).decode())
 
 
 def _number(line: WorkLine) -> int:
@@ -209,4 +209,4 @@ def _number(line: WorkLine) -> int:
 
 def _event(line: WorkLine) -> bytes:
     data = DECISION.answer_of(line, job=line.subject if line.kind == "job" else line.job)
-    return server_event(line.action, encoded(data).decode(), event_id=line.number)
+    return server_event(line.action, encode_json(data).decode(), event_id=line.number)

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from starlette.responses import StreamingResponse
 
-from streamsched.api.rendering import encoded
+from streamsched.api.rendering import encode_json
 
 _T = TypeVar("_T")
 #: The JSON of the items of a part; it may be that of fewer, or of more.
@@ -65,14 +65,14 @@ async def stream_object(
     started = [(name, await start_reading(parts), view) for name, parts, view in lists]
 
     async def chunks() -> AsyncIterator[bytes]:
-        yield encoded(dict(members))[:-1]
+        yield encode_json(dict(members))[:-1]
         comma = b"," if members else b""
         for name, parts, view in started:
-            yield comma + encoded(name) + b":"
+            yield comma + encode_json(name) + b":"
             async for chunk in _list_of(parts, view):
                 yield chunk
             comma = b","
-        end = encoded(dict(last()))[1:]
+        end = encode_json(dict(last()))[1:]
         yield end if end == b"}" else comma + end
 
     return StreamingResponse(chunks(), media_type="application/json")
@@ -81,7 +81,7 @@ async def stream_object(
 async def _list_of(parts: AsyncIterator[Sequence[_T]], view: View[_T]) -> AsyncIterator[bytes]:
     before = b"["
     async for part in parts:
-        text = (await asyncio.to_thread(lambda part=part: encoded(view(part))))[1:-1]
+        text = (await asyncio.to_thread(lambda part=part: encode_json(view(part))))[1:-1]
         if text:
             yield before + text
             before = b","

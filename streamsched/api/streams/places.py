@@ -41,7 +41,7 @@ class Places:
                 raise ConflictError(f"{holder} has {share} places to {self._what} at this process, its share")
 
     @contextmanager
-    def held(self, caller: Caller) -> Iterator[None]:
+    def hold(self, caller: Caller) -> Iterator[None]:
         """A place while the block lasts.
 
         Raises:

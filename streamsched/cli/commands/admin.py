@@ -301,11 +301,11 @@ def administer(run: Callable[[Installation], Awaitable[_T]]) -> _T:
 
     from streamsched.admin.installation import open_installation
 
-    async def administering() -> _T:
+    async def administer() -> _T:
         async with open_installation(settings_here()) as at:
             return await run(at)
 
-    return asyncio.run(administering())
+    return asyncio.run(administer())
 
 
 def through_api(url: str, *, direct: bool) -> bool:

@@ -23,7 +23,7 @@ from streamsched.cli.output import (
 )
 from streamsched.cli.progress_bar import bar
 from streamsched.cli.resources.listing import Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
+from streamsched.cli.resources.request import CommandRequest, action_request, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.shell.completion import schedule_names
 from streamsched.cli.table import Column, ColumnKind
@@ -213,19 +213,19 @@ def show(backfill: Backfill, *, output: FormatOption = Format.TABLE, url: UrlOpt
 @request_command
 def pause(backfill: Backfill, *, reason: ReasonOption = "") -> CommandRequest:
     """Makes no further jobs and holds those that wait; active runs go on."""
-    return _request("pause", backfill, reason)
+    return _request(backfill, "pause", reason)
 
 
 @request_command
 def resume(backfill: Backfill, *, reason: ReasonOption = "") -> CommandRequest:
     """Goes on with a paused backfill."""
-    return _request("resume", backfill, reason)
+    return _request(backfill, "resume", reason)
 
 
 @request_command
 def cancel(backfill: Backfill, *, reason: ReasonOption = "") -> CommandRequest:
     """Makes no further jobs and ends those that wait; active runs go on (`run kill` ends one)."""
-    return _request("cancel", backfill, reason)
+    return _request(backfill, "cancel", reason)
 
 
 def progress(counts: Mapping[str, int]) -> str:
@@ -240,13 +240,9 @@ def progress(counts: Mapping[str, int]) -> str:
     return "\n".join([shown, *wrap(f"{ended} of {counts['jobs']}: {numbers}", _WIDTH)])
 
 
-def _request(action: str, backfill: str, reason: str) -> CommandRequest:
-    return CommandRequest(
-        method="POST",
-        path=api_path("backfills", full_backfill(backfill), action),
-        body=reason_body(reason),
-        show=lambda found: f"{short_name(found['id'])} is {found['state']}",
-    )
+def _request(backfill: str, action: str, reason: str) -> CommandRequest:
+    path = api_path("backfills", full_backfill(backfill), action)
+    return action_request(path, lambda found: f"{short_name(found['id'])} is {found['state']}", reason=reason)
 
 
 def _keyed_span(keys: list[str]) -> dict[str, Any]:

@@ -7,14 +7,14 @@ import re
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 import typer
 
-from streamsched.cli.connection.contexts import ServerContext, contexts_file, read_contexts, write_contexts
+from streamsched.cli.connection.contexts import Contexts, ServerContext, contexts_file, read_contexts, write_contexts
 from streamsched.cli.group import new_group
-from streamsched.cli.output import Format, FormatOption, console
+from streamsched.cli.output import Format, FormatOption, console, print_answer
 from streamsched.cli.resources.listing import Listing, print_items
 from streamsched.cli.server import describe_server
 from streamsched.cli.shell.completion import context_names
@@ -54,11 +54,7 @@ def commands() -> typer.Typer:
 def list_contexts(*, output: FormatOption = Format.TABLE) -> None:
     """Lists the contexts, and says which server a command without --url and --context uses here."""
     contexts = read_contexts(os.environ)
-    items = [
-        {"name": each.name, "url": each.url, "token": each.token_source, "current": each.name == contexts.current}
-        for each in contexts.known.values()
-    ]
-    print_items(_CONTEXTS, items, output)
+    print_items(_CONTEXTS, [_item(each, contexts) for each in contexts.known.values()], output)
     if not output.is_structured:
         console().print(f"here: {describe_server(os.environ.get('STREAMSCHED_URL', ''))}", markup=False)
 
@@ -72,6 +68,8 @@ def use(
             help="Name of the context. `-` : none is the current one.",
         ),
     ],
+    *,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Makes a context the current one. Commands use it unless they are given another server.
 
@@ -80,7 +78,12 @@ def use(
     contexts = read_contexts(os.environ)
     chosen = "" if name == "-" else contexts.find(name).name
     write_contexts(replace(contexts, current=chosen), os.environ)
-    console().print(f"the current context is {chosen}" if chosen else "there is no current context", markup=False)
+    print_answer(
+        {"current": chosen or None},
+        output,
+        lambda _: f"the current context is {chosen}" if chosen else "there is no current context",
+        names=lambda _: [chosen] if chosen else [],
+    )
 
 
 def set_context(
@@ -97,6 +100,7 @@ def set_context(
         bool, typer.Option("--token-stdin", help="Read the token from standard input now, and store it.")
     ] = False,
     no_token: Annotated[bool, typer.Option("--no-token", help="Forget the token.")] = False,
+    output: FormatOption = Format.TABLE,
 ) -> None:
     """Adds a context, or changes one; what is not given stays as it is.
 
@@ -121,21 +125,26 @@ def set_context(
             raise InvalidError("--token-stdin", "standard input has no token")
         file = "" if token_file is None else str(token_file.absolute())
         context = replace(context, token=token, token_env=token_env, token_file=file)
-    changed = contexts.having(context)
+    changed = contexts.put(context)
     if not contexts.known:
         changed = replace(changed, current=name)
     path = write_contexts(changed, os.environ)
-    console().print(f"context {name} is stored in {path}", markup=False)
+    print_answer(_item(context, changed), output, lambda _: f"context {name} is stored in {path}")
 
 
-def delete(name: Name) -> None:
+def delete(name: Name, *, output: FormatOption = Format.TABLE) -> None:
     """Deletes a context. The server is not changed."""
     contexts = read_contexts(os.environ)
     context = contexts.find(name)
     write_contexts(contexts.remove(name), os.environ)
-    console().print(f"context {context.name} is deleted from {contexts_file(os.environ)}", markup=False)
-    if contexts.current == name:
-        console().print("there is no current context", markup=False)
+    said = f"context {context.name} is deleted from {contexts_file(os.environ)}"
+    none_left = "\nthere is no current context" if contexts.current == name else ""
+    print_answer(_item(context, contexts), output, lambda _: said + none_left)
+
+
+def _item(context: ServerContext, contexts: Contexts) -> dict[str, Any]:
+    current = context.name == contexts.current
+    return {"name": context.name, "url": context.url, "token": context.token_source, "current": current}
 
 
 def _check_url(url: str) -> str:

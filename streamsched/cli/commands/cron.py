@@ -12,6 +12,7 @@ from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, moment, print_structured, print_table
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
+from streamsched.domain.limits import check_instant
 from streamsched.domain.time.dialect import Dialect, InGap, InOverlap
 from streamsched.domain.time.duration import duration_text
 from streamsched.ports.clock import SystemClock
@@ -132,4 +133,6 @@ def _instant(text: str) -> datetime:
         instant = datetime.fromisoformat(text)
     except ValueError as exc:
         raise InvalidError("--after", f"'{text}' is not an instant such as 2026-03-28T12:00Z") from exc
-    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    instant = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    check_instant(instant, "--after")
+    return instant

@@ -118,15 +118,15 @@ def replay(
             typer.echo(f"{each['id']} is sent again to {each['sentTo']}")
 
 
-def purge(*, direct: DirectOption = False, url: UrlOption = "") -> None:
+def purge(*, direct: DirectOption = False, output: FormatOption = Format.TABLE, url: UrlOption = "") -> None:
     """Archives all dead letters: `dlq list` omits them, and the log deletes them after its retention time."""
     from streamsched.admin import dead_letters as admin
 
     if through_api(url, direct=direct):
-        count = ask("POST", f"{_PATH}/purge", url=url)["purged"]
+        found = ask("POST", f"{_PATH}/purge", url=url)
     else:
-        count = administer(lambda at: admin.purge(at.broker, at.archived_letters))
-    typer.echo(f"{count} letters are archived")
+        found = {"purged": administer(lambda at: admin.purge(at.broker, at.archived_letters))}
+    print_answer(found, output, lambda found: f"{found['purged']} letters are archived", names=lambda _: ())
 
 
 def _check_letter(letter: str) -> str:

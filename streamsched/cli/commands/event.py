@@ -134,7 +134,7 @@ def raw(
     output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
-    """Emits one event or a list of events from JSON: native, CloudEvents or CDAP notifications."""
+    """Emits one event or a list of events from JSON: native, CloudEvents, or of the form of a dialect."""
     if file == "-":
         content = sys.stdin.buffer.read()
     else:

@@ -22,7 +22,7 @@ from streamsched.cli.output import (
     state_style,
 )
 from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
+from streamsched.cli.resources.request import CommandRequest, action_request, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, find_url
 from streamsched.cli.shell.completion import job_names, schedule_names
 from streamsched.cli.table import Column, ColumnKind, plain_text
@@ -185,9 +185,4 @@ def release(job: Job, *, reason: ReasonOption = "") -> CommandRequest:
 
 def _request(job: str, action: str, reason: str) -> CommandRequest:
     said = f"{job}: {action} requested; see `streamsched job why {job}`"
-    return CommandRequest(
-        method="POST",
-        path=api_path("jobs", full_job(job), action),
-        body=reason_body(reason),
-        show=lambda _: said,
-    )
+    return action_request(api_path("jobs", full_job(job), action), lambda _: said, reason=reason)

@@ -17,7 +17,7 @@ from streamsched.cli.output import Format, FormatOption, duration, print_answer,
 from streamsched.cli.provenance import print_run
 from streamsched.cli.rerunning import rerun
 from streamsched.cli.resources.listing import AppFilter, Listing, NamespaceFilter, Query, list_command
-from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
+from streamsched.cli.resources.request import CommandRequest, action_request, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask, request
 from streamsched.cli.shell.completion import program_names, run_names
 from streamsched.cli.shell.log_text import LogText
@@ -189,9 +189,9 @@ def kill(
     ] = False,
 ) -> CommandRequest:
     """Requests the end of a run; `run show` shows when it has ended."""
-    return CommandRequest(
-        method="POST",
-        path=api_path("runs", full_run(run), "kill"),
-        body=reason_body(reason, atOnce=at_once),
-        show=lambda found: f"{short_name(found['id'])}: kill requested; its state is {found['state']}",
+    return action_request(
+        api_path("runs", full_run(run), "kill"),
+        lambda found: f"{short_name(found['id'])}: kill requested; its state is {found['state']}",
+        reason=reason,
+        atOnce=at_once,
     )

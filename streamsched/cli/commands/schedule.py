@@ -252,6 +252,7 @@ def replay(
     schedule: Schedule,
     *,
     wait: Annotated[float, typer.Option(min=0, help="Longest time to wait for the result, in seconds.")] = 30.0,
+    output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Folds the parked signals of a schedule in error again, for example after an upgrade.
@@ -261,24 +262,26 @@ def replay(
     name, out = full_name(schedule), console()
     shown = short_name(name)
     before = ask("POST", f"/v1/schedules/{name}/replay", url=url)["error"]
-    out.print(f"{shown}: replaying {before['parked']} signals")
+    if not output.is_structured:
+        out.print(f"{shown}: replaying {before['parked']} signals")
     deadline = time.monotonic() + wait
-    while True:
-        found = ask("GET", f"/v1/schedules/{name}", url=url)
-        error = found["error"]
-        if error is None:
-            out.print(f"{shown} is no longer in error", style="green")
-            return
-        if error["attempts"] > before["attempts"]:
-            _print_error(found)
-            raise typer.Exit(1)
-        if time.monotonic() >= deadline:
-            out.print(
-                f"not finished within {wait:g} s: {error['parked']} signals are parked; see "
-                f"`streamsched schedule show {shown}`"
-            )
-            raise typer.Exit(1)
+    found = ask("GET", f"/v1/schedules/{name}", url=url)
+    while (error := found["error"]) and error["attempts"] <= before["attempts"] and time.monotonic() < deadline:
         time.sleep(_POLL_INTERVAL)
+        found = ask("GET", f"/v1/schedules/{name}", url=url)
+    if print_structured(found, output):
+        pass
+    elif not error:
+        out.print(f"{shown} is no longer in error", style="green")
+    elif error["attempts"] > before["attempts"]:
+        _print_error(found)
+    else:
+        out.print(
+            f"not finished within {wait:g} s: {error['parked']} signals are parked; see "
+            f"`streamsched schedule show {shown}`"
+        )
+    if error:
+        raise typer.Exit(1)
 
 
 @list_command(

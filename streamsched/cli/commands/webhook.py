@@ -11,7 +11,7 @@ from streamsched.cli.confirmation import YesOption, confirm
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, print_answer, print_record, print_structured
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.request import CommandRequest, request_command
+from streamsched.cli.resources.request import CommandRequest, action_request, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.client.api_call import api_path
@@ -195,13 +195,13 @@ def send_test(
 @request_command
 def disable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> CommandRequest:
     """Sends nothing more to a webhook until it is enabled. Changes wait for that."""
-    return CommandRequest(method="POST", path=_path(namespace, name, "disable"), body={"reason": reason}, show=_print)
+    return action_request(_path(namespace, name, "disable"), _print, reason=reason)
 
 
 @request_command
 def enable(name: NameArgument, *, namespace: NamespaceOption = "default", reason: ReasonOption = "") -> CommandRequest:
     """Goes on with the first change that the target has not accepted."""
-    return CommandRequest(method="POST", path=_path(namespace, name, "enable"), body={"reason": reason}, show=_print)
+    return action_request(_path(namespace, name, "enable"), _print, reason=reason)
 
 
 def delete(

@@ -79,7 +79,7 @@ class Contexts:
             raise NotFoundError("context", name)
         return self.known[name]
 
-    def having(self, context: ServerContext) -> Contexts:
+    def put(self, context: ServerContext) -> Contexts:
         """These with one more, or with one replaced."""
         return replace(self, known={**self.known, context.name: context})
 

@@ -61,6 +61,14 @@ def shown_by(show: Callable[[Any], object] | Table, *, wide: bool) -> Callable[[
     return lambda found: print_table(show.rows(found), show.columns, wide=wide, empty=show.empty)
 
 
-def reason_body(reason: str, **more: Any) -> dict[str, Any]:
-    """A body with a reason, if one was given."""
-    return {**more, "reason": reason} if reason else more
+def action_request(
+    path: str,
+    show: Callable[[Any], object],
+    *,
+    reason: str = "",
+    names: Callable[[Any], Iterable[str]] = names_of,
+    **members: Any,
+) -> CommandRequest:
+    """The request of an action at a path. Its body has the `members`, and the reason if one was given."""
+    body = {**members, "reason": reason} if reason else members
+    return CommandRequest(method="POST", path=path, body=body, show=show, names=names)

@@ -47,19 +47,19 @@ def app_names(ctx: typer.Context, incomplete: str) -> list[str]:
 
 def job_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of recent jobs that begin with the text, newest first."""
-    return _quietly(lambda: _matching(_ids(ctx, "/v1/jobs", "jobs"), incomplete))
+    return _quietly(lambda: _matches(_ids(ctx, "/v1/jobs", "jobs"), incomplete))
 
 
 def run_names(ctx: typer.Context, incomplete: str) -> list[str]:
     """Ids of recent runs that begin with the text, newest first."""
-    return _quietly(lambda: _matching(_ids(ctx, "/v1/runs", "runs"), incomplete))
+    return _quietly(lambda: _matches(_ids(ctx, "/v1/runs", "runs"), incomplete))
 
 
 def context_names(incomplete: str) -> list[str]:
     """Names of contexts that begin with the text."""
     from streamsched.cli.connection.contexts import read_contexts
 
-    return _quietly(lambda: _matching(read_contexts(os.environ).known, incomplete))
+    return _quietly(lambda: _matches(read_contexts(os.environ).known, incomplete))
 
 
 def _quietly(names: Callable[[], list[str]]) -> list[str]:
@@ -70,7 +70,7 @@ def _quietly(names: Callable[[], list[str]]) -> list[str]:
         return []
 
 
-def _matching(ids: Iterator[str] | Mapping[str, Any], incomplete: str) -> list[str]:
+def _matches(ids: Iterator[str] | Mapping[str, Any], incomplete: str) -> list[str]:
     return [name for name in map(short_name, ids) if name.startswith(incomplete)] or [
         each for each in ids if each.startswith(incomplete)
     ]

@@ -174,10 +174,10 @@ def autofill_from_json(value: object, path: str) -> dict[str, tuple[str, ...]]:
     if value is None:
         return {}
     fields = Fields(value, path)
-    return {name: _filling(fields.required_value(name), fields.path_of(name)) for name in fields.names()}
+    return {name: _autofill(fields.required_value(name), fields.path_of(name)) for name in fields.names()}
 
 
-def _filling(value: Json, path: str) -> tuple[str, ...]:
+def _autofill(value: Json, path: str) -> tuple[str, ...]:
     if not isinstance(value, str):
         return _values(value, path)
     found = _RANGE.fullmatch(value)

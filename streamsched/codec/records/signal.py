@@ -45,7 +45,6 @@ from streamsched.domain.signals.signal import (
     Woken,
 )
 
-_CONTROL: Final = b'{"signal":'
 _LOGGED: Final = b'{"logged":'
 #: The head of an event in canonical form, and fields that must not follow: other dialects, control, or duplicates.
 _OURS: Final = re.compile(rb'\{"id":"[^"\\]+","source":"[^"\\]+","time":"[^"\\]+","type":"[^"\\]+","data":\{')

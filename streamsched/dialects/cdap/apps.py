@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, assert_never
 from starlette.responses import Response
 
 from streamsched.api.deps import CatalogDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
@@ -18,7 +18,7 @@ from streamsched.dialects.cdap import schemas
 from streamsched.dialects.cdap.addresses import AppDep
 from streamsched.dialects.cdap.codec.trigger import VERSION
 from streamsched.dialects.cdap.dialect import CDAP
-from streamsched.dialects.cdap.forms import shown
+from streamsched.dialects.cdap.forms import write_form
 from streamsched.domain.names import AppRef
 from streamsched.domain.triggers.trigger import Partitions, Total, leaves
 from streamsched.store.catalog.records import AppSummary, ScheduleStatus
@@ -71,7 +71,7 @@ async def list_apps(
         if len(page) > size:
             break
     token = {"nextPageToken": page[size - 1].ref.app} if len(page) > size else {}
-    return rendered({"applications": [_record(each) for each in page[:size]], **token})
+    return json_response({"applications": [_record(each) for each in page[:size]], **token})
 
 
 def _passes(text: str, how: NameFilterType) -> Callable[[str], bool]:
@@ -107,7 +107,7 @@ async def get_app(ref: AppDep, catalog: CatalogDep) -> Response:
 
     def view(part: Sequence[ScheduleStatus]) -> list[dict[str, Any]]:
         datasets.update(_datasets(part))
-        return [found for each in part if (found := shown(each)) is not None]
+        return [found for each in part if (found := write_form(each)) is not None]
 
     return await stream_object(
         {"name": ref.app, "appVersion": VERSION, "description": ""},

@@ -24,7 +24,7 @@ FormDep = Annotated[
 ]
 
 
-def shown(status: ScheduleStatus, form: Form = Form.DETAIL) -> dict[str, Any] | None:
+def write_form(status: ScheduleStatus, form: Form = Form.DETAIL) -> dict[str, Any] | None:
     """The schedule in the requested form; None when it cannot be expressed in that form."""
     record = status.record
     if form is Form.SPEC:

@@ -24,7 +24,7 @@ from streamsched.dialects.cdap import schemas
 from streamsched.dialects.cdap.addresses import CATEGORIES, AppDep, check_category, find_program
 from streamsched.dialects.cdap.codec.extension import is_readable
 from streamsched.dialects.cdap.dialect import CDAP
-from streamsched.dialects.cdap.forms import Form, FormDep, shown
+from streamsched.dialects.cdap.forms import Form, FormDep, write_form
 from streamsched.domain.events.event import Outcome
 from streamsched.domain.names import AppRef, ProgramRef
 from streamsched.domain.triggers.trigger import ProgramStatus, Trigger, leaves
@@ -65,9 +65,9 @@ class Filter:
         return [
             form
             for status in found
-            if (detail := shown(status)) is not None
+            if (detail := write_form(status)) is not None
             and self._passes(detail)
-            and (form := shown(status, self.form)) is not None
+            and (form := write_form(status, self.form)) is not None
         ]
 
     def _passes(self, detail: dict[str, Any]) -> bool:

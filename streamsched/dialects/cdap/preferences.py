@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, NamespaceDep, PreferencesDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
@@ -29,7 +29,7 @@ async def get_preferences(
     namespace: NamespaceDep, preferences: PreferencesDep, *, resolved: ResolvedQuery = False
 ) -> Response:
     """An object of texts; empty when the namespace has none."""
-    return rendered(dict((await preferences.get(namespace)).arguments))
+    return json_response(dict((await preferences.get(namespace)).arguments))
 
 
 @routes.put("", "Set the preferences of a namespace", may=DEPLOY, body=schemas.PREFERENCES, answers="")

@@ -22,7 +22,7 @@ from starlette.responses import Response
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.deps import CatalogDep, ClockDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW
 from streamsched.catalog.catalog import Catalog
@@ -101,7 +101,7 @@ async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep,
     its own `statusCode` and either `schedules` or `error`. 413 when they are more, or have more than 20,000 enabled
     schedules.
     """
-    return rendered(await _batch(catalog, namespace, body, tick=_next, now=clock.now()))
+    return json_response(await _batch(catalog, namespace, body, tick=_next, now=clock.now()))
 
 
 @of_namespace.post(
@@ -114,7 +114,7 @@ async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep,
 )
 async def last_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
     """As `POST nextruntime`, with the previous ticks."""
-    return rendered(await _batch(catalog, namespace, body, tick=_previous, now=clock.now()))
+    return json_response(await _batch(catalog, namespace, body, tick=_previous, now=clock.now()))
 
 
 async def _of_program(catalog: Catalog, ref: ProgramRef, *, tick: _Tick, now: datetime) -> Response:
@@ -125,7 +125,7 @@ async def _of_program(catalog: Catalog, ref: ProgramRef, *, tick: _Tick, now: da
     if len(known.get(ref, ())) > MOST_TICKING:
         raise HTTPException(413, f"this program has more than {MOST_TICKING:,} enabled schedules")
     found = await _ticks(ref, known, tick=tick, now=now)
-    return await asyncio.to_thread(rendered, found)
+    return await asyncio.to_thread(json_response, found)
 
 
 async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, now: datetime) -> list[dict[str, Any]]:
@@ -136,7 +136,7 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
     """
     elements = sequence(await decode_body(body, loads), "$")
     PROGRAMS.check_elements(len(elements))
-    asked = [_asked(namespace, each, member_path("$", index)) for index, each in enumerate(elements)]
+    asked = [_read_element(namespace, each, member_path("$", index)) for index, each in enumerate(elements)]
     counts = Counter(each for each in asked if isinstance(each, ProgramRef))
     known = await catalog.reader.list_enabled(counts, limit=MOST_TICKING + 1)
     if sum(len(known.get(ref, ())) * count for ref, count in counts.items()) > MOST_TICKING:
@@ -154,7 +154,7 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
     return results
 
 
-def _asked(namespace: str, element: object, path: str) -> ProgramRef | StreamschedError:
+def _read_element(namespace: str, element: object, path: str) -> ProgramRef | StreamschedError:
     """The program that an element names, or what is wrong with it."""
     try:
         fields = Fields(element, path)

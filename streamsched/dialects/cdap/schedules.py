@@ -15,7 +15,7 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import CatalogDep, ServicesDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, OPERATE, VIEW
@@ -26,7 +26,7 @@ from streamsched.dialects.cdap.codec import schedule as details
 from streamsched.dialects.cdap.codec import specification
 from streamsched.dialects.cdap.codec.extension import extensions
 from streamsched.dialects.cdap.dialect import CDAP
-from streamsched.dialects.cdap.forms import Form, FormDep, shown
+from streamsched.dialects.cdap.forms import Form, FormDep, write_form
 from streamsched.domain.access.references import schedule_references
 from streamsched.domain.errors import DecodeError, InvalidError, NotFoundError
 from streamsched.domain.schedules.schedule import Schedule
@@ -81,10 +81,10 @@ async def show(ref: ScheduleDep, catalog: CatalogDep, form: FormDep = Form.DETAI
     """`ScheduleDetail`, or with `?format=spec` the older `ScheduleSpecification`. 404 also when the schedule cannot be
     expressed in the older form.
     """
-    found = shown(await catalog.reader.schedule(ref), form)
+    found = write_form(await catalog.reader.schedule(ref), form)
     if found is None:
         raise NotFoundError("schedule", str(ref))
-    return rendered(found)
+    return json_response(found)
 
 
 @routes.delete("/{schedule}", "Delete a schedule", may=DEPLOY, answers="")
@@ -98,7 +98,7 @@ async def delete(ref: ScheduleDep, catalog: CatalogDep) -> Response:
 async def status(ref: ScheduleDep, catalog: CatalogDep) -> Response:
     """`{"status": "SCHEDULED"}` when the schedule is enabled, else `{"status": "SUSPENDED"}`."""
     enabled = (await catalog.reader.schedule(ref)).record.enabled
-    return rendered({"status": "SCHEDULED" if enabled else "SUSPENDED"})
+    return json_response({"status": "SCHEDULED" if enabled else "SUSPENDED"})
 
 
 @routes.post("/{schedule}/{action}", "Enable or disable a schedule", may=OPERATE, answers=schemas.DONE, conflict=True)
@@ -116,7 +116,7 @@ async def act(ref: ScheduleDep, action: str, catalog: CatalogDep) -> Response:
                 HTTPStatus.BAD_REQUEST,
                 f"Action for schedules may only be 'enable', 'disable', 'suspend', or 'resume' but is '{action}'",
             )
-    return rendered("OK")
+    return json_response("OK")
 
 
 def _object(body: bytes) -> dict[str, Any]:

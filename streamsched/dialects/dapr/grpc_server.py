@@ -102,19 +102,19 @@ class DaprGrpcServer:
             "DeleteJob": delete,
             "DeleteJobAlpha1": delete,
             "ListJobs": self._handler(
-                JobOperation.LIST, self._listing(jobs_pb2.ListJobsResponse), jobs_pb2.ListJobsRequest
+                JobOperation.LIST, self._list_with(jobs_pb2.ListJobsResponse), jobs_pb2.ListJobsRequest
             ),
             "ListJobsAlpha1": self._handler(
-                JobOperation.LIST, self._listing(jobs_pb2.ListJobsResponseAlpha1), jobs_pb2.ListJobsRequestAlpha1
+                JobOperation.LIST, self._list_with(jobs_pb2.ListJobsResponseAlpha1), jobs_pb2.ListJobsRequestAlpha1
             ),
             "DeleteJobsByPrefix": self._handler(
                 JobOperation.DELETE,
-                self._deleting(jobs_pb2.DeleteJobsByPrefixResponse),
+                self._delete_with(jobs_pb2.DeleteJobsByPrefixResponse),
                 jobs_pb2.DeleteJobsByPrefixRequest,
             ),
             "DeleteJobsByPrefixAlpha1": self._handler(
                 JobOperation.DELETE,
-                self._deleting(jobs_pb2.DeleteJobsByPrefixResponseAlpha1),
+                self._delete_with(jobs_pb2.DeleteJobsByPrefixResponseAlpha1),
                 jobs_pb2.DeleteJobsByPrefixRequestAlpha1,
             ),
         }
@@ -152,7 +152,7 @@ class DaprGrpcServer:
         await self._desk.delete(self._endpoint.app, request.name)
         return jobs_pb2.DeleteJobResponse()
 
-    def _listing(self, response: Any) -> _Answer:
+    def _list_with(self, response: Any) -> _Answer:
         async def answer(_: Any) -> Any:
             def write_jobs(found: Sequence[KnownJob]) -> bytes:
                 return response(jobs=[job_to_message(each.job) for each in found]).SerializeToString()
@@ -162,7 +162,7 @@ class DaprGrpcServer:
 
         return answer
 
-    def _deleting(self, response: Any) -> _Answer:
+    def _delete_with(self, response: Any) -> _Answer:
         async def answer(request: Any) -> Any:
             await self._desk.delete_prefix(self._endpoint.app, request.name_prefix)
             return response()

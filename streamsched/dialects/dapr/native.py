@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from streamsched.api.body import LINES, BodyBytes, read_lines
 from streamsched.api.deps import TasksDep, dialect_service
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routes.tasks.views import task_view
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.dialect import HttpDialect
@@ -62,7 +62,7 @@ async def delete_prefix(
     """
     if bool(prefix) == every:
         raise InvalidError("$.prefix", "must name the beginning of names; or give all=true, without a prefix")
-    return rendered({"deleted": await dapr.delete_prefix(app, prefix)})
+    return json_response({"deleted": await dapr.delete_prefix(app, prefix)})
 
 
 @routes.get("/export", "Export the jobs of an app", may=VIEW, answers="AnyText", media=(LINES,))
@@ -97,13 +97,13 @@ async def import_jobs(
     """The body is that of `export`, as `application/x-ndjson`. Stores its jobs with their counters, all or none, so
     that repeats go on where they were. 409 when one exists, unless `overwrite` is true.
     """
-    return rendered({"imported": await dapr.restore(app, read_lines(request), overwrite=overwrite)})
+    return json_response({"imported": await dapr.restore(app, read_lines(request), overwrite=overwrite)})
 
 
 @routes.get("/jobs/{name}/next", "List the next deliveries of a job", may=VIEW, answers=schemas.FIRES)
 async def next_fires(name: str, app: AppDep, dapr: DaprDep, count: FireCount = 10) -> Response:
     """`next`: instants, soonest first; of missed deliveries those that the misfire policy makes up for."""
-    return rendered(fires_view(name, await dapr.next_fires(app, name, count)))
+    return json_response(fires_view(name, await dapr.next_fires(app, name, count)))
 
 
 @routes.get("/jobs/{name:path}", "Show a job", may=VIEW, answers=schemas.JOB)
@@ -116,7 +116,7 @@ async def show(name: str, app: AppDep, dapr: DaprDep, tasks: TasksDep) -> Respon
         "task": task_view(await tasks.get(found.task.task)),
         "history": [task_view(each) for each in ends],
     }
-    return rendered(shown)
+    return json_response(shown)
 
 
 @routes.post(
@@ -131,7 +131,7 @@ async def schedule(name: str, body: BodyBytes, app: AppDep, dapr: DaprDep) -> Re
     """The body is that of Dapr's `POST /v1.0/jobs/{name}`. 409 when the job exists, unless `overwrite` is true."""
     job, overwrite = job_from_json(name, body)
     await dapr.schedule(app, job, overwrite=overwrite)
-    return rendered(job_view(await dapr.get(app, name)), status=HTTPStatus.CREATED)
+    return json_response(job_view(await dapr.get(app, name)), status=HTTPStatus.CREATED)
 
 
 @routes.delete("/jobs/{name:path}", "Delete a job", may=OPERATE, answers={204: ""})

@@ -107,7 +107,7 @@ class DaprSchedulerServer:
             "DeleteByNamePrefix": self._delete_by_prefix,
         }
         methods = {
-            name: grpc.unary_unary_rpc_method_handler(_refusing(call), **self._forms(name))
+            name: grpc.unary_unary_rpc_method_handler(_translate_errors(call), **self._forms(name))
             for name, call in calls.items()
         }
         methods["WatchHosts"] = grpc.unary_stream_rpc_method_handler(self._watch_hosts, **self._forms("WatchHosts"))
@@ -283,7 +283,7 @@ def _actor_prefix(metadata: Any) -> str:
     return f"{actor}||" if actor else ""
 
 
-def _refusing(call: _Call) -> Callable[[Any, grpc.aio.ServicerContext], Awaitable[Any]]:
+def _translate_errors(call: _Call) -> Callable[[Any, grpc.aio.ServicerContext], Awaitable[Any]]:
     async def handle(request: Any, context: grpc.aio.ServicerContext) -> Any:
         try:
             return await call(request)

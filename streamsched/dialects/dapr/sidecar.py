@@ -27,7 +27,7 @@ from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.body import BodyBytes
 from streamsched.api.bounds.body_room import BodyRoom
 from streamsched.api.problems import PROBLEMS
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.request_guard import RequestGuard
 from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
@@ -92,20 +92,20 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> Routes:
     routes = Routes("", "Dapr")
     app, strict = endpoint.app, endpoint.strict
 
-    async def answered(operation: JobOperation, answer: Callable[[], Awaitable[Response]]) -> Response:
+    async def respond(operation: JobOperation, answer: Callable[[], Awaitable[Response]]) -> Response:
         try:
             return await answer()
         except StreamschedError as exc:
             refused = answer_of(operation, exc, strict=strict)
             if refused.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 log.warning("dapr.request_failed", operation=operation, error=str(exc))
-            return rendered(error_json(refused, app=app.app, namespace=app.namespace), status=refused.status)
+            return json_response(error_json(refused, app=app.app, namespace=app.namespace), status=refused.status)
 
     async def next_fires(name: str, count: FireCount = 10) -> Response:
         async def answer() -> Response:
-            return rendered(fires_view(name, await desk.next_fires(app, name, count)))
+            return json_response(fires_view(name, await desk.next_fires(app, name, count)))
 
-        return await answered(JobOperation.GET, answer)
+        return await respond(JobOperation.GET, answer)
 
     if not strict:
         routes.get("/jobs/{name}/next", "List the next deliveries", may=Unruled.DOOR, answers="")(next_fires)
@@ -117,15 +117,15 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> Routes:
             await desk.schedule(app, job, overwrite=overwrite, strict=strict)
             return Response(status_code=HTTPStatus.NO_CONTENT)
 
-        return await answered(JobOperation.SCHEDULE, answer)
+        return await respond(JobOperation.SCHEDULE, answer)
 
     @routes.get("/jobs/{name:path}", "Get a job", may=Unruled.DOOR, answers="")
     async def get(name: str) -> Response:
         async def answer() -> Response:
             found = await desk.get(app, name)
-            return rendered(job_to_json(found.job) if strict else job_view(found))
+            return json_response(job_to_json(found.job) if strict else job_view(found))
 
-        return await answered(JobOperation.GET, answer)
+        return await respond(JobOperation.GET, answer)
 
     @routes.delete("/jobs/{name:path}", "Delete a job", may=Unruled.DOOR, answers="")
     async def delete(name: str) -> Response:
@@ -133,7 +133,7 @@ def _routes(desk: DaprDesk, endpoint: DaprEndpoint) -> Routes:
             await desk.delete(app, name)
             return Response(status_code=HTTPStatus.NO_CONTENT)
 
-        return await answered(JobOperation.DELETE, answer)
+        return await respond(JobOperation.DELETE, answer)
 
     return routes
 

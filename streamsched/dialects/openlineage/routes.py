@@ -15,7 +15,7 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import LISTS
 from streamsched.api.deps import ServicesDep, dialect_service
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -74,9 +74,9 @@ async def accept(
         services.metrics.add("events_rejected_total", dialect=SOURCE)
         raise
     if run is None:
-        return rendered({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
+        return json_response({"ids": [], "cued": [], "ignored": []}, status=HTTPStatus.CREATED)
     known = services.settings.group(LineageSettings).datasets
-    found, denied = _permitted(caller, facts(run, namespace=namespace, known=known))
+    found, denied = _split_permitted(caller, facts(run, namespace=namespace, known=known))
     await services.intake.admit((event.fact for event in _of(found, without=())), body=len(body))
     found, contradicted = await _first_end(ends, services.clock.now(), found)
     watched = {watch_bookmark(each.dataset): each.dataset for each in found.datasets}
@@ -90,7 +90,7 @@ async def accept(
         "cued": [str(each) for each in cued],
         "ignored": ignored + denied + contradicted,
     }
-    return rendered(answer, status=HTTPStatus.CREATED)
+    return json_response(answer, status=HTTPStatus.CREATED)
 
 
 async def _first_end(
@@ -114,7 +114,7 @@ def _of(found: LineageFacts, *, without: Iterable[DatasetRef]) -> Iterable[Event
         yield found.program
 
 
-def _permitted(caller: Caller, found: LineageFacts) -> tuple[LineageFacts, list[dict[str, str]]]:
+def _split_permitted(caller: Caller, found: LineageFacts) -> tuple[LineageFacts, list[dict[str, str]]]:
     """What the caller may announce, and what it may not, with the reason.
 
     Raises:

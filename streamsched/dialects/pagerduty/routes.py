@@ -16,7 +16,7 @@ from streamsched.api.access.authorise import CallerDep, require
 from streamsched.api.body import BodyBytes, decode_body
 from streamsched.api.bounds.request_limits import TASKS
 from streamsched.api.deps import ClockDep, QueuesDep, TaskPartitionsDep, TasksDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -61,19 +61,19 @@ def _answering_errors(route: Callable[_P, Awaitable[Response]]) -> Callable[_P, 
     """Answers errors as this interface does."""
 
     @wraps(route)
-    async def answered(*arguments: _P.args, **named: _P.kwargs) -> Response:
+    async def answer(*arguments: _P.args, **named: _P.kwargs) -> Response:
         try:
             return await route(*arguments, **named)
         except StreamschedError as exc:
-            return _refused(_status(exc), str(exc))
+            return _refusal(_status(exc), str(exc))
 
-    return answered
+    return answer
 
 
 @routes.get("/status", "Status (PagerDuty)", may=ANYBODY, answers=schemas.STATUS)
 async def status() -> Response:
     """200 while the process answers."""
-    return rendered({"status": "OK"})
+    return json_response({"status": "OK"})
 
 
 @routes.get("/task", "Get a task (PagerDuty)", may=VIEW_ALL, answers=schemas.TASK, missing=True)
@@ -93,7 +93,7 @@ async def get_task(
     found = await tasks.get(task)
     data = await tasks.data([task])
     count = (await partitions.get()).layout.partitions
-    return rendered({"task": task_view(found, data.get(task), count), "errors": []})
+    return json_response({"task": task_view(found, data.get(task), count), "errors": []})
 
 
 @routes.get("/tasks", "List tasks (PagerDuty)", may=VIEW_ALL, answers=schemas.TASKS, missing=True)
@@ -136,7 +136,7 @@ async def list_tasks(
             break
     data = await tasks.data([each.id for each in found])
     count = (await partitions.get()).layout.partitions
-    return rendered({"tasks": [task_view(each, data.get(each.id), count) for each in found], "errors": []})
+    return json_response({"tasks": [task_view(each, data.get(each.id), count) for each in found], "errors": []})
 
 
 @routes.put(
@@ -210,7 +210,7 @@ async def schedule_tasks(
         {"key": str(task.key), "verdict": each.verdict, "id": each.task}
         for task, each in zip(given, found, strict=True)
     ]
-    return rendered({"tasks": answer, "errors": []}, status=HTTPStatus.ACCEPTED)
+    return json_response({"tasks": answer, "errors": []}, status=HTTPStatus.ACCEPTED)
 
 
 async def _id(queues: QueueStore, queue: str, text: str) -> str:
@@ -241,5 +241,5 @@ def _status(error: StreamschedError) -> HTTPStatus:
             return HTTPStatus.INTERNAL_SERVER_ERROR
 
 
-def _refused(status: HTTPStatus, reason: str) -> Response:
-    return rendered({"errors": [reason]}, status=status)
+def _refusal(status: HTTPStatus, reason: str) -> Response:
+    return json_response({"errors": [reason]}, status=status)

@@ -14,7 +14,7 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.commands.deploy import origin_of
 from streamsched.cli.confirmation import DryRunOption
 from streamsched.cli.naming import field_path, full_app, short_name
-from streamsched.cli.output import console, terminal_width
+from streamsched.cli.output import Format, FormatOption, console, print_answer, terminal_width
 from streamsched.cli.server import UrlOption, ask
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError, StreamschedError
 from streamsched.domain.names import AppRef
@@ -61,6 +61,7 @@ def stolos(
         float | None, typer.Option(metavar="SECONDS", help="With --watch: time between two looks. Default: 5.")
     ] = None,
     dry_run: DryRunOption = False,
+    output: FormatOption = Format.TABLE,
     url: UrlOption = "",
 ) -> None:
     """Deploys the tasks of a Stolos `tasks.json` as a graph, and reports what means something else here."""
@@ -98,11 +99,18 @@ def stolos(
                 built.add_program(name, each.executable)
                 built.add_task(each.task, name, retry=retry(max_retry, delay="1s", longest="1m"))
             body = app_to_json(built.definition(folder if local else Path.cwd()))
-            _print_differences(found.differences)
+            if not output.is_structured:
+                _print_differences(found.differences)
             if not dry_run:
                 path, params = f"/v1/apps/{ref.namespace}/{ref.app}", {"origin": origin_of(source)}
                 ask("PUT", path, url=url, params=params, body=body)
-        _print_deployed(found.tasks, ref, dry_run=dry_run)
+        report = {
+            "app": str(ref),
+            "tasks": [each.task.name for each in found.tasks],
+            "differences": [{"path": each.path, "text": each.text} for each in found.differences],
+            "deployed": not dry_run,
+        }
+        print_answer(report, output, lambda _: _print_deployed(found.tasks, ref, dry_run=dry_run))
 
     read = find_source(source)
     watched = WatchedTasks(lambda: read(source), lambda value: _named_source(source, deploy, value))

@@ -98,7 +98,7 @@ class Caller:
         if isinstance(verdict, Denied):
             return verdict
         patterns: list[str] = []
-        for grant in self._giving(Permission.EMIT, namespace):
+        for grant in self._grants_of(Permission.EMIT, namespace):
             if not grant.names or any(fnmatchcase(name, pattern) for pattern in grant.names):
                 return ALLOWED
             patterns += grant.names
@@ -107,14 +107,16 @@ class Caller:
 
     def may_execute(self, namespace: str, what: str = "what executes on launchers") -> AccessVerdict:
         """Whether a grant lets the caller deploy what executes on the machines of launchers. `what`: for the reason."""
-        if any(grant.shell or grant.role is AccessRole.ADMIN for grant in self._giving(Permission.DEPLOY, namespace)):
+        if any(
+            grant.shell or grant.role is AccessRole.ADMIN for grant in self._grants_of(Permission.DEPLOY, namespace)
+        ):
             return ALLOWED
         return Denied(f"{self.name} may not deploy {what} in namespace '{namespace}': its grant has no `shell`")
 
     def may_use_master(self, namespace: str, master: str) -> AccessVerdict:
         """Whether a grant lets the caller deploy Spark programs that name this master."""
         patterns: list[str] = []
-        for grant in self._giving(Permission.DEPLOY, namespace):
+        for grant in self._grants_of(Permission.DEPLOY, namespace):
             if grant.role is AccessRole.ADMIN or any(fnmatchcase(master, pattern) for pattern in grant.masters):
                 return ALLOWED
             patterns += grant.masters
@@ -137,7 +139,7 @@ class Caller:
         """The namespaces in which the caller has the permission; `*` is among them when it has it everywhere."""
         return frozenset(grant.namespace for grant in self.grants if permission in PERMISSIONS[grant.role])
 
-    def _giving(self, permission: Permission, namespace: str | None) -> Iterator[Grant]:
+    def _grants_of(self, permission: Permission, namespace: str | None) -> Iterator[Grant]:
         return (grant for grant in self.grants if grant.gives(permission, namespace))
 
     def _other_namespaces_hint(self, permission: Permission) -> str:

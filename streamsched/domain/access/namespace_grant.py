@@ -83,7 +83,7 @@ class NamespaceGrant:
         return self.kind is kind and fnmatchcase(name, self.name)
 
 
-def covering(kind: SharedKind, name: str, grants: Iterable[NamespaceGrant]) -> NamespaceGrant | None:
+def covering_grant(kind: SharedKind, name: str, grants: Iterable[NamespaceGrant]) -> NamespaceGrant | None:
     """The grant that decides: the one of exactly this name; else, of those whose pattern has it, a refusal before a
     grant with details, and this before others. None: none is about it.
     """

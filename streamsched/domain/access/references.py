@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final, assert_never
 
 from streamsched.domain.access.grant import ALLOWED, Allowed, Caller, Denied
-from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
+from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering_grant
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.constraints.constraint import Concurrency, Constraint, Delay, LastRun
 from streamsched.domain.constraints.group import Group
@@ -217,7 +217,7 @@ def judge(
     """
     if owner == namespace:
         return ALLOWED
-    known = covering(reference.kind, reference.name, grants)
+    known = covering_grant(reference.kind, reference.name, grants)
     if known is not None and known.state is GrantState.REFUSED:
         return Denied(_refusal(reference, namespace, owner, f"namespace '{owner}' has refused it"))
     needs_details = isinstance(reference, Subscription) and reference.details

@@ -36,11 +36,11 @@ def in_lanes(due_job: DueJob, decision: Decision) -> Decision:
     """
     if not isinstance(decision, Wait) or due_job.schedule is None or not due_job.schedule.lanes:
         return decision
-    held_by = holding(due_job, decision)
+    held_by = holding_lanes(due_job, decision)
     return replace(decision, lanes=held_by[:1] or tuple(limits_of(due_job.schedule, due_job.ready)))
 
 
-def holding(due_job: DueJob, wait: Wait) -> tuple[LaneName, ...]:
+def holding_lanes(due_job: DueJob, wait: Wait) -> tuple[LaneName, ...]:
     """The lanes that hold a job, those of a key first."""
     if due_job.schedule is None:
         return ()

@@ -107,11 +107,6 @@ class Expectation:
         return SubjectKind.DATASET if isinstance(self.subject, DatasetRef) else SubjectKind.SCHEDULE
 
     @property
-    def is_usual(self) -> bool:
-        """Whether it is due at its usual time."""
-        return self.by is None
-
-    @property
     def reaction(self) -> ProgramRef | None:
         """The program that a miss starts."""
         return None if self.program is None else ProgramRef(self.ref.namespace, self.ref.app, self.program)

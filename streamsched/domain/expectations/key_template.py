@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote
 
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import abridge
@@ -68,12 +68,6 @@ def expected_key(template: str, start: datetime) -> str:
 def key_of(values: Mapping[str, str]) -> str:
     """The text of these columns, by name, that is equal exactly for equal ones."""
     return "/".join(f"{column}={quote(values[column], safe=_PLAIN)}" for column in sorted(values))
-
-
-def values_of(key: str) -> dict[str, str]:
-    """The columns of a key that `key_of` made, or of a text such as `day=7/region=eu`."""
-    parts = (part.partition("=") for part in key.split("/") if part)
-    return {column: unquote(value) for column, _, value in parts}
 
 
 #: Characters of values that a key has as they are.

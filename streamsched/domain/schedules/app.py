@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Final, assert_never
 
 from streamsched.domain.errors import InvalidDefinitionError
@@ -43,6 +44,8 @@ MOST_IN_APP: Final[Mapping[str, int]] = {
     "expectations": 10_000,
     "onFailure": MOST_RECIPIENTS,
 }
+#: Most names of one error.
+_NAMED: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,25 +82,20 @@ class AppDefinition:
                 seen.add(thing.ref.name)
         _check_deployments(self.programs)
         known = {program.ref for program in self.programs}
+        programs = {ref.name for ref in known}
         for index, schedule in enumerate(self.schedules):
             _check_keys(schedule, index)
             path, named = f"$.schedules[{index}]", f"schedule '{schedule.ref.name}'"
             if schedule.program not in known:
-                names = ", ".join(sorted(program.name for program in known)) or "none"
-                raise InvalidDefinitionError(
-                    f"{path}.program", f"{named} starts unknown program '{schedule.program.name}' (known: {names})"
-                )
+                raise _unknown_program(f"{path}.program", f"{named} starts", schedule.program.name, programs)
             for number, deadline in enumerate(schedule.deadlines):
-                if deadline.program is not None and deadline.program not in {ref.name for ref in known}:
-                    raise InvalidDefinitionError(
-                        f"{path}.deadlines[{number}].program", f"{named} starts unknown program '{deadline.program}'"
-                    )
+                if deadline.program is not None and deadline.program not in programs:
+                    at = f"{path}.deadlines[{number}].program"
+                    raise _unknown_program(at, f"{named} starts", deadline.program, programs)
             for program in sorted(awaited_programs(schedule.trigger)):
                 # A program of another app may be deployed later; one of this app must be deployed with it.
                 if program.owner == self.ref and program not in known:
-                    raise InvalidDefinitionError(
-                        f"{path}.trigger", f"{named} waits for unknown program '{program.name}'"
-                    )
+                    raise _unknown_program(f"{path}.trigger", f"{named} waits for", program.name, programs)
         names = {schedule.ref.name for schedule in self.schedules}
         for field, listed in (("enabled", self.enabled), ("keeping", self.keeping)):
             if unknown := listed - names:
@@ -112,7 +110,7 @@ class AppDefinition:
         for index, each in enumerate(self.expectations):
             path, named = f"$.expectations[{index}]", f"expectation '{each.ref.name}'"
             if each.program is not None and each.program not in programs:
-                raise InvalidDefinitionError(f"{path}.program", f"{named} starts unknown program '{each.program}'")
+                raise _unknown_program(f"{path}.program", f"{named} starts", each.program, programs)
             subject = each.subject
             if isinstance(subject, ScheduleRef) and subject.owner == self.ref and subject not in schedules:
                 raise InvalidDefinitionError(f"{path}.schedule", f"{named} is about unknown schedule '{subject.name}'")
@@ -125,7 +123,7 @@ class AppDefinition:
             if each in self.on_failure[:index]:
                 raise InvalidDefinitionError(path, f"is there twice: {each}")
             if isinstance(each, ProgramRecipient) and each.program not in programs:
-                raise InvalidDefinitionError(f"{path}.program", f"is unknown program '{each.program}'")
+                raise _unknown_program(f"{path}.program", "is", each.program, programs)
             if unknown := each.schedules - schedules:
                 raise InvalidDefinitionError(
                     f"{path}.schedules", f"names unknown schedules: {', '.join(sorted(unknown))}"
@@ -158,6 +156,15 @@ class AppDefinition:
                 raise InvalidDefinitionError(
                     path, f"schedule '{task.name}' has a trigger of its own; give it or the task another name"
                 )
+
+
+def _unknown_program(path: str, said: str, name: str, known: Set[str]) -> InvalidDefinitionError:
+    """The error for a program that the app does not have, with those that it has: first those of nearly this name."""
+    near = get_close_matches(name, sorted(known), n=_NAMED)
+    names = [*near, *sorted(known - {*near})]
+    listed = ", ".join(names[:_NAMED]) or "none"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return InvalidDefinitionError(path, f"{said} unknown program '{name}' (known: {listed}{more})")
 
 
 def _check_exit_codes(task: TaskTemplate, executable: Executable | None, path: str) -> None:

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple, assert_never
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.limits import check_count, check_duration, check_instant
 from streamsched.domain.schedules.schedule import Misfire
-from streamsched.domain.ticks.fire_times import check_cron, next_fire, previous_fire, ticking
+from streamsched.domain.ticks.fire_times import check_cron, next_fire, previous_fire, tick_sequence
 from streamsched.domain.ticks.misfire import ON_TIME
 from streamsched.domain.time.interval import Interval
 from streamsched.domain.triggers.trigger import Cron, Every
@@ -173,7 +173,7 @@ def _count(recurrence: Recurrence, planned: datetime, before: datetime) -> int:
         return 0
     if recurrence.until is not None:
         before = min(before, recurrence.until + _TICK)
-    ticks = ticking(recurrence.rhythm, planned)
+    ticks = tick_sequence(recurrence.rhythm, planned)
     if isinstance(ticks, Interval) and ticks.calendar is None:
         return 1 + ticks.count(planned, before)
     count, tick = 0, planned

@@ -1,8 +1,8 @@
 """A task: an item with a due time in a lane of a queue, delivered at least once, never early, until it is acknowledged
 or its attempts are used up. Its state machine is `TASK_STATES`.
 
-In a lane at most one task is in flight. The others wait in the order of `TaskPosition`: a started task first (it is in
-flight or waits for its retry, and there is at most one), then by due time and key.
+In a lane at most one task is in flight. The others wait: a started task first (it is in flight or waits for its retry,
+and there is at most one), then by due time and key. The first is the head of the lane, which alone may be started.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final
 
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.limits import check_instant
@@ -84,14 +84,6 @@ TASK_STATES: Final = StateMachine(
     },
     frozenset({TaskState.SUCCEEDED, TaskState.FAILED, TaskState.EXPIRED, TaskState.CANCELLED, TaskState.DROPPED}),
 )
-
-
-class TaskPosition(NamedTuple):
-    """A task's place in its lane; the lowest is the head of the lane, the only one that may be started."""
-
-    not_started: bool
-    due_at: datetime
-    key: str
 
 
 class OnExisting(StrEnum):

@@ -31,7 +31,7 @@ from streamsched.domain.time.interval import Interval
 from streamsched.domain.time.zone import check_zone, zone_of
 from streamsched.domain.triggers.trigger import At, Cron, Every, TimeLeaf
 
-__all__ = ["Rhythm", "check_cron", "check_zone", "next_fire", "parse_cron", "previous_fire", "ticking"]
+__all__ = ["Rhythm", "check_cron", "check_zone", "next_fire", "parse_cron", "previous_fire", "tick_sequence"]
 
 
 #: Maximum characters of an expression; enough to list every value of every field.
@@ -126,7 +126,7 @@ def next_fire(leaf: TimeLeaf, after: datetime, *, created_at: datetime) -> datet
     Raises:
         InvalidDefinitionError: an unchecked cron expression or zone is invalid.
     """
-    match ticking(leaf, created_at):
+    match tick_sequence(leaf, created_at):
         case Walk() as walk:
             return walk.tick_after(after)
         case Interval() as interval:
@@ -143,7 +143,7 @@ def previous_fire(leaf: TimeLeaf, before: datetime, *, created_at: datetime) -> 
     Raises:
         InvalidDefinitionError: as `next_fire`.
     """
-    match ticking(leaf, created_at):
+    match tick_sequence(leaf, created_at):
         case Walk() as walk:
             return walk.tick_before(before)
         case Interval() as interval:
@@ -152,7 +152,7 @@ def previous_fire(leaf: TimeLeaf, before: datetime, *, created_at: datetime) -> 
             return instant if instant < before else None
 
 
-def ticking(leaf: TimeLeaf, created_at: datetime) -> Walk | Interval | datetime:
+def tick_sequence(leaf: TimeLeaf, created_at: datetime) -> Walk | Interval | datetime:
     """The tick sequence of a leaf: wall-clock times, an interval of real time, or one instant (UTC).
 
     Raises:

@@ -11,7 +11,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from streamsched.domain.names import ScheduleRef
-from streamsched.domain.ticks.fire_times import next_fire, ticking
+from streamsched.domain.ticks.fire_times import next_fire, tick_sequence
 from streamsched.domain.ticks.jitter import fires_at
 from streamsched.domain.time.calendar import Calendar, OnClosed, OpenDays
 from streamsched.domain.time.cron_fields import Days, wall_from
@@ -93,7 +93,7 @@ def forecast(
     """
     dues = list(islice(_dues(leaf, after, created_at), count))
     until = dues[-1] if dues else after + _YEAR
-    match ticking(leaf, created_at):
+    match tick_sequence(leaf, created_at):
         case Walk() as walk:
             zone = walk.zone
             notes = [_notes(walk, due) for due in dues]

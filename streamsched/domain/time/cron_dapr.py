@@ -19,7 +19,7 @@ from typing import Final
 from streamsched.domain.errors import InvalidDefinitionError
 from streamsched.domain.time.cron_days import CronDays, Numbered, Weekdays
 from streamsched.domain.time.cron_fields import CronFields, TimesOfDay
-from streamsched.domain.time.cron_term import DAY, HOUR, MINUTE, MONTH, SECOND, Field, ascending, refuse, weekday
+from streamsched.domain.time.cron_term import DAY, HOUR, MINUTE, MONTH, SECOND, Field, refuse, sort_distinct, weekday
 from streamsched.domain.time.duration import parse_go_duration
 
 _DESCRIPTORS: Final[Mapping[str, str]] = MappingProxyType(
@@ -81,7 +81,7 @@ def parse_dapr(expression: str) -> CronFields | timedelta:
         _values(part, field) for part, field in zip(parts, _FIELDS, strict=True)
     )
     return CronFields(
-        TimesOfDay(ascending(hours.numbers), ascending(minutes.numbers), ascending(seconds.numbers)),
+        TimesOfDay(sort_distinct(hours.numbers), sort_distinct(minutes.numbers), sort_distinct(seconds.numbers)),
         CronDays.from_rules(
             [Numbered(days.numbers)],
             [Weekdays(weekdays.numbers)],

@@ -33,9 +33,9 @@ from streamsched.domain.time.cron_term import (
     MONTH,
     SECOND,
     Field,
-    ascending,
     parse_list,
     refuse,
+    sort_distinct,
     weekday,
 )
 
@@ -66,7 +66,7 @@ def parse_quartz(expression: str) -> CronFields:
     return CronFields(
         TimesOfDay(
             *(
-                ascending(parse_list(text, f, _term))
+                sort_distinct(parse_list(text, f, _term))
                 for text, f in ((hours, HOUR), (minutes, MINUTE), (seconds, SECOND))
             )
         ),

@@ -54,7 +54,7 @@ def parse_list(text: str, field: Field, term: Callable[[str, Field], Iterable[in
     return frozenset(number for each in text.split(",") for number in term(each, field))
 
 
-def ascending(values: Collection[int]) -> tuple[int, ...]:
+def sort_distinct(values: Collection[int]) -> tuple[int, ...]:
     """Distinct values in order."""
     return tuple(sorted(set(values)))
 

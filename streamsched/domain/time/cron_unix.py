@@ -20,9 +20,9 @@ from streamsched.domain.time.cron_term import (
     MONTH,
     SECOND,
     Field,
-    ascending,
     parse_list,
     refuse,
+    sort_distinct,
     weekday,
 )
 
@@ -69,7 +69,7 @@ def parse_unix(expression: str) -> CronFields:
         parse_list(part, field, _term) for part, field in zip(parts, _FIELDS, strict=True)
     )
     return CronFields(
-        TimesOfDay(ascending(hours), ascending(minutes), ascending(seconds)),
+        TimesOfDay(sort_distinct(hours), sort_distinct(minutes), sort_distinct(seconds)),
         CronDays.from_rules(
             [Numbered(days)],
             [Weekdays(frozenset(number % 7 for number in weekdays))],

@@ -73,6 +73,18 @@ def duration_text(duration: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
+def units_text(count: int, unit: str) -> str:
+    """The text of a number of `ms` or `s`; of more than a duration can hold, that number.
+
+    >>> units_text(90_000, "ms"), units_text(2**63 - 1, "ms")
+    ('1m30s', '9223372036854775807ms')
+    """
+    try:
+        return duration_text(count * _UNITS[unit])
+    except OverflowError:
+        return f"{count}{unit}"
+
+
 def parse_go_duration(text: str, path: str = "$") -> timedelta:
     """Parses a Go duration: signed, fractions, units h, m, s, ms, us, ns; no days. Truncated to microseconds.
 

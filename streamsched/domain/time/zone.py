@@ -6,6 +6,7 @@ compute the same ticks, and `tzdata_version` names what they compute them by.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -22,6 +23,8 @@ from streamsched.domain.errors import InvalidDefinitionError
 _DATA: Final = Path(tzdata.__file__).parent
 #: In IANA's data, and says of itself that no zone was chosen.
 _NO_ZONE: Final = frozenset({"Factory"})
+#: Such as `CET+1`: an offset belongs to none of these names. That of `Etc/GMT+1` has the opposite sign.
+_ABBREVIATION: Final = re.compile(r"([A-Za-z]+)(?:[+-][\d:]+)?")
 _SECOND: Final = timedelta(seconds=1)
 
 
@@ -43,10 +46,18 @@ def check_zone(zone: str, path: str) -> None:
         InvalidDefinitionError: the zone is unknown; there is no fallback to GMT.
     """
     if zone not in zone_names():
-        places = (name for name in sorted(zone_names()) if "/" in name)  # EST is not what CEST means
-        near = get_close_matches(zone, places, n=1)
-        hint = f"; did you mean '{near[0]}'?" if near else ""
+        near = _near_zone(zone)
+        hint = f"; did you mean '{near}'?" if near else ""
         raise InvalidDefinitionError(path, f"'{zone}' is no IANA time zone{hint}")
+
+
+def _near_zone(text: str) -> str | None:
+    """The zone that a text may mean: an abbreviation without the offset behind it, or a place of nearly this name."""
+    short = _ABBREVIATION.fullmatch(text)
+    if short and (name := short[1].upper()) in zone_names():
+        return name
+    places = (name for name in sorted(zone_names()) if "/" in name)  # EST is not what CEST means
+    return next(iter(get_close_matches(text, places, n=1)), None)
 
 
 def zone_of(zone: str) -> ZoneInfo:

@@ -48,7 +48,7 @@ class Cron(Composable):
 
     def __str__(self) -> str:
         dialect = "" if self.dialect is Dialect.UNIX else f"{self.dialect} "
-        return f"{dialect}cron '{self.expression}' in {self.zone}{_closing(self.calendar)}"
+        return f"{dialect}cron '{self.expression}' in {self.zone}{_calendar_text(self.calendar)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class Every(Composable):
             check_zone(self.zone, "$.zone")
 
     def __str__(self) -> str:
-        return f"every {duration_text(self.interval)}{_closing(self.calendar)}"
+        return f"every {duration_text(self.interval)}{_calendar_text(self.calendar)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +167,7 @@ def _check_jitter(jitter: timedelta) -> None:
     check_duration(jitter, "$.jitter", zero=True)
 
 
-def _closing(calendar: Calendar | None) -> str:
+def _calendar_text(calendar: Calendar | None) -> str:
     return f" but for {calendar}" if calendar else ""
 
 

@@ -134,7 +134,7 @@ class ProcessStarter:
             self.how = f"cold: {program.cold or self._cold}"
             return None
         server, plan, report = self._server, program.driver, file_of(None)
-        self._learn = _learning(server, plan, report)
+        self._learn = _lesson(server, plan, report)
         answer = await self._ask_fork_server(server, {"key": plan.key, "driver": True}, plan.run, report)
         if isinstance(answer, str):
             self.how = f"cold: {answer}"
@@ -186,7 +186,7 @@ class ProcessStarter:
         return await Child.start(command.argv, env=env, output=output, inherited=(report,))
 
 
-def _learning(server: socket.socket, plan: DriverPlan, report: int) -> Callable[[], Awaitable[None]]:
+def _lesson(server: socket.socket, plan: DriverPlan, report: int) -> Callable[[], Awaitable[None]]:
     """What prepares the next driver of the profile. `report`: where a run in a driver has written its libraries."""
 
     async def learn() -> None:

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from streamsched.codec.records import launch
 from streamsched.codec.records.descent import ancestors_of_record
 from streamsched.codec.records.withheld import foreign_programs, without_details
-from streamsched.domain.access.namespace_grant import NamespaceGrant, SharedKind, covering
+from streamsched.domain.access.namespace_grant import NamespaceGrant, SharedKind, covering_grant
 from streamsched.domain.jobs.job import JobState, job_id
 from streamsched.domain.names import ProgramRef
 from streamsched.log.intake import TopicIntake
@@ -116,5 +116,5 @@ def _namespace(job: ReadyJobRow) -> str:
 
 
 def _grants_details(program: ProgramRef, grants: Sequence[NamespaceGrant]) -> bool:
-    known = covering(SharedKind.PROGRAM, f"{program.app}.{program.name}", grants)
+    known = covering_grant(SharedKind.PROGRAM, f"{program.app}.{program.name}", grants)
     return known is not None and known.details

@@ -15,7 +15,7 @@ from streamsched.domain.constraints.constraint import ConcurrencyScope
 from streamsched.domain.constraints.lane import Lane, LaneName
 from streamsched.domain.constraints.pool import QueuePosition
 from streamsched.domain.decisions.decision import Admit, Decision, DecisionInput, DueJob, Wait
-from streamsched.domain.decisions.lanes import holding, lane_position, limits_of
+from streamsched.domain.decisions.lanes import holding_lanes, lane_position, limits_of
 from streamsched.domain.jobs.job import ReadyJob, ScheduleKey
 from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.connections import Connection, Executor
@@ -133,7 +133,7 @@ def _wakes(due_job: DueJob, decision: Decision) -> frozenset[LaneName]:
         if decision.failed:
             return kept  # `leave` follows
         kept = frozenset(decision.lanes)
-        behind = kept.intersection(holding(due_job, decision))
+        behind = kept.intersection(holding_lanes(due_job, decision))
     waited = due_job.held_by is not None
     return behind | (limits_of(due_job.schedule, due_job.ready).keys() - kept if waited else frozenset())
 

@@ -62,10 +62,10 @@ class Halts:
     def park(self, key: bytes, record: Record) -> None:
         """Appends a signal to the parked ones."""
         halt = self.open()[key]
-        self._table[_parked(key, halt.next_number)] = b"%d %b" % (record.time_ms, record.value or b"")
+        self._table[_parked_key(key, halt.next_number)] = b"%d %b" % (record.time_ms, record.value or b"")
         self.put(key, replace(halt, parked=halt.parked + 1))
 
-    def parked(self, key: bytes, limit: int) -> Iterator[Record]:
+    def parked_signals(self, key: bytes, limit: int) -> Iterator[Record]:
         """The first `limit` parked signals as records; their offsets are their numbers.
 
         Raises:
@@ -73,7 +73,7 @@ class Halts:
         """
         halt = self.open()[key]
         for number in range(halt.first, min(halt.next_number, halt.first + limit)):
-            raw = self._table.get(_parked(key, number))
+            raw = self._table.get(_parked_key(key, number))
             if raw is None:
                 raise DecodeError("$", f"parked signal {number} is missing")
             time_ms, _, value = raw.partition(b" ")
@@ -82,14 +82,14 @@ class Halts:
     def unpark(self, key: bytes) -> None:
         """Removes the first parked signal."""
         halt = self.open()[key]
-        del self._table[_parked(key, halt.first)]
+        del self._table[_parked_key(key, halt.first)]
         self.put(key, replace(halt, first=halt.first + 1, parked=halt.parked - 1))
 
     def end(self, key: bytes) -> None:
         """Removes the halt and all parked signals."""
         halt = self.open().pop(key)
         for number in range(halt.first, halt.next_number):
-            del self._table[_parked(key, number)]
+            del self._table[_parked_key(key, number)]
         self._changed.add(key)
 
     def store(self) -> None:
@@ -104,5 +104,5 @@ class Halts:
         self._changed.clear()
 
 
-def _parked(key: bytes, number: int) -> bytes:
+def _parked_key(key: bytes, number: int) -> bytes:
     return key + _PARKED + b"%d" % number

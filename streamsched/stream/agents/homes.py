@@ -79,7 +79,7 @@ class Homes:
     def _step(self, chunk: Chunk, waiting: Iterator[Record], process: Callable[[Chunk, Record], None]) -> bool:
         """Processes records for `STEP_S` seconds; whether there may be more."""
         until = time.monotonic() + STEP_S
-        with self.schedules.limit.armed():
+        with self.schedules.limit.arm():
             for record in waiting:
                 process(chunk, record)
                 if time.monotonic() > until:

@@ -165,7 +165,7 @@ class ScheduleHome:
                 self._halt(key, signal, chunk, record, failure)
             else:
                 self._update_halt(
-                    key, halt, self._halted(failure, describe_signal(signal), record, halt.generation), signal, record
+                    key, halt, self._new_halt(failure, describe_signal(signal), record, halt.generation), signal, record
                 )
         self._halts.store()
 
@@ -174,7 +174,7 @@ class ScheduleHome:
         replayed = isinstance(signal, Replay)
         generation = max(after.generation, signal.generation) if isinstance(signal, Put) else after.generation
         attempts = before.attempts + replayed
-        self._halts.put(key, _replaced(before, replace(after, generation=generation), attempts=attempts))
+        self._halts.put(key, _keep_parked(before, replace(after, generation=generation), attempts=attempts))
         if not replayed:
             self._park(key, signal, record)
 
@@ -187,7 +187,7 @@ class ScheduleHome:
         before = accumulated.state(key)
         correlates = before is not None and before.plan.per is not None
         cells = accumulated.cells(key) if correlates else NO_CELLS
-        folded, records = self.limit.call(self._folded, before, signal, at, cells)
+        folded, records = self.limit.call(self._fold_result, before, signal, at, cells)
         refused = next((effect.reason for effect in folded.effects if isinstance(effect, Refuse)), None)
         if refused is not None and at_once:
             return refused
@@ -197,7 +197,7 @@ class ScheduleHome:
             self._emit(topic, home(key, self._unkeyed_partitions), name, value)
         if self._collector is not None and isinstance(signal, Occurred) and folded.verdict is not None:
             verdict = folded.verdict.with_remarks(folded.verdict.why, remark) if remark else folded.verdict
-            self._collector.judged(key, before, verdict, signal)
+            self._collector.verdict(key, before, verdict, signal)
         if correlates:
             self._count_losses(key, signal, before, folded)
         after = folded.state
@@ -205,7 +205,7 @@ class ScheduleHome:
             log.warning("schedule.backlog_full", schedule=_name(key), jobs=after.sequence)
         return refused
 
-    def _folded(
+    def _fold_result(
         self, before: TriggerState | None, signal: Signal, at: datetime, cells: Mapping[str, Cell]
     ) -> tuple[Folded, Sequence[tuple[str, bytes, bytes]]]:
         """The result of the fold, and the records of its effects. Pure, since it can be interrupted anywhere."""
@@ -253,12 +253,12 @@ class ScheduleHome:
         generation = 0 if state is None else state.generation
         if isinstance(signal, Put):
             generation = max(generation, signal.generation)
-        halt = self._halted(failure, describe_signal(signal), record, generation)
+        halt = self._new_halt(failure, describe_signal(signal), record, generation)
         log.error("schedule.halted", schedule=_name(key), signal=halt.signal, reason=halt.reason, exc_info=failure)
         self._halts.put(key, halt)
         self._park(key, signal, record)
 
-    def _halted(self, failure: BaseException, signal: str, record: Record, generation: int) -> Halt:
+    def _new_halt(self, failure: BaseException, signal: str, record: Record, generation: int) -> Halt:
         return begin_halt(failure, signal, at=record.at, generation=generation, release=self._release)
 
     def _while_halted(self, key: bytes, signal: Signal, chunk: Chunk, record: Record) -> None:
@@ -292,12 +292,12 @@ class ScheduleHome:
     def _park(self, key: bytes, signal: Signal, record: Record) -> None:
         self._halts.park(key, record)
         if self._collector is not None and isinstance(signal, Occurred):
-            self._collector.judged(key, self.state(key), _PARKED, signal)
+            self._collector.verdict(key, self.state(key), _PARKED, signal)
 
     def _replay(self, key: bytes) -> bool:
         """Folds up to `REPLAYED` parked signals; when none is left, ends the halt and returns True."""
         self._halts.put(key, replace(self._halts.open()[key], release=self._release))
-        for record in list(self._halts.parked(key, REPLAYED)):
+        for record in list(self._halts.parked_signals(key, REPLAYED)):
             halt = self._halts.open()[key]
             at = record.at if halt.judged_from is None else max(record.at, halt.judged_from)
             try:
@@ -307,9 +307,9 @@ class ScheduleHome:
             else:
                 description, failure = describe_signal(signal), self._try_fold(key, signal, at)
             if failure is not None:
-                latest = self._halted(failure, description, record, halt.generation)
+                latest = self._new_halt(failure, description, record, halt.generation)
                 log.error("schedule.still_halted", schedule=_name(key), signal=latest.signal, reason=latest.reason)
-                self._halts.put(key, _replaced(halt, latest, attempts=halt.attempts + 1))
+                self._halts.put(key, _keep_parked(halt, latest, attempts=halt.attempts + 1))
                 return False
             self._halts.unpark(key)
         left = self._halts.open()[key]
@@ -329,7 +329,7 @@ class ScheduleHome:
         if put.keep:
             failure = self._try_fold(key, put, at)
             if failure is not None:
-                latest = self._halted(failure, describe_signal(put), record, put.generation)
+                latest = self._new_halt(failure, describe_signal(put), record, put.generation)
                 self._update_halt(key, halt, latest, put, record)
                 return
             self._halts.put(key, replace(halt, generation=put.generation, judged_from=at))
@@ -344,11 +344,11 @@ class ScheduleHome:
         """Ends a halt without folding the parked signals; their verdict is `DISABLED`."""
         if self._collector is not None:
             state = self.state(key)
-            for record in self._halts.parked(key, MOST_PARKED + 1):
+            for record in self._halts.parked_signals(key, MOST_PARKED + 1):
                 with suppress(InvalidError):
                     signal = self._decoder.decode(key, record.value)
                     if isinstance(signal, Occurred):
-                        self._collector.judged(key, state, _REPLACED, signal)
+                        self._collector.verdict(key, state, _REPLACED, signal)
         log.info("schedule.parked_dropped", schedule=_name(key), signals=self._halts.open()[key].parked)
         self._halts.end(key)
 
@@ -375,7 +375,7 @@ class ScheduleHome:
                 assert_never(effect)
 
 
-def _replaced(before: Halt, after: Halt, *, attempts: int) -> Halt:
+def _keep_parked(before: Halt, after: Halt, *, attempts: int) -> Halt:
     """`after` with the parked signals of `before`."""
     return replace(after, first=before.first, parked=before.parked, attempts=attempts, judged_from=before.judged_from)
 

@@ -45,7 +45,7 @@ class SignalDecoder:
         """
         if value is None:
             raise DecodeError("$", "is empty: a signal must have a value")
-        known = self.known(value)
+        known = self.find(value)
         if known is not None:
             return known
         logged_ms, plain = signal_codec.split_logged(value)
@@ -67,7 +67,7 @@ class SignalDecoder:
         if self._size > self._limit:
             self._old, self._young, self._size = self._young, {}, 0
 
-    def known(self, value: bytes) -> Occurred | None:
+    def find(self, value: bytes) -> Occurred | None:
         """The event of these bytes; None when it is not remembered."""
         if self._large:
             self._drop_expired()

@@ -47,7 +47,7 @@ class TimeLimit:
         self._since: float | None = None
 
     @contextmanager
-    def armed(self) -> Iterator[None]:
+    def arm(self) -> Iterator[None]:
         """Runs the timer; `call` has no limit outside of this context. Costs four system calls."""
         if threading.current_thread() is not threading.main_thread():
             yield

@@ -37,7 +37,7 @@ class VerdictCollector:
         self._emit = emit
         self._groups: dict[Hashable, FindingGroup] = {}
 
-    def judged(self, home: bytes, state: TriggerState | None, judged: JudgedEvent, signal: Occurred) -> None:
+    def verdict(self, home: bytes, state: TriggerState | None, judged: JudgedEvent, signal: Occurred) -> None:
         """Records the verdict of the schedule with record key `home` on an event. `state`: before the event, None when
         unknown. Ticks are not recorded.
         """
@@ -47,7 +47,7 @@ class VerdictCollector:
         generation, sequence, late = 0, 0, None
         if state is not None:
             generation, sequence, late = state.definition.generation, state.sequence, state.definition.late
-        was_late = None if late is None else _applied(late, judged, signal.delay)
+        was_late = None if late is None else _applied_policy(late, judged, signal.delay)
         # The leaves nearly always determine the verdict, and hash faster than `JudgedEvent`, whose hash runs in Python.
         same = home, generation, sequence, judged.leaves or judged, judged.cells, judged.why, was_late
         group = self._groups.get(same)
@@ -91,7 +91,7 @@ class VerdictCollector:
         return group
 
 
-def _applied(policy: Late, judged: JudgedEvent, delay: timedelta) -> OnLate | None:
+def _applied_policy(policy: Late, judged: JudgedEvent, delay: timedelta) -> OnLate | None:
     """What the policy did with an event; None when the event was in time, or would not have counted in any case."""
     if judged.verdict is Verdict.LATE or (judged.is_kept and policy.judges(delay)):
         return policy.then

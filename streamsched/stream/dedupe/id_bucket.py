@@ -89,7 +89,7 @@ class Bucket:
             self._limit += _CELL
             self._grow()
 
-    def sized(self, count: int) -> None:
+    def make_cells(self, count: int) -> None:
         """Creates the cells for `count` entries in an empty bucket: as many as `count` calls of `add` would create."""
         cells = max(1, -(-count // _CELL))
         self._mask = (1 << cells.bit_length() - 1) - 1
@@ -97,7 +97,7 @@ class Bucket:
         self._cells = [b""] * cells
 
     def fill(self, body: bytes) -> None:
-        """Adds entries whose digests are not in the bucket, to cells created by `sized`."""
+        """Adds entries whose digests are not in the bucket, to cells created by `make_cells`."""
         cells, mask, wide, split, salt = self._cells, self._mask, 2 * self._mask + 1, self._split, self.salt
         newest = self.newest_ms
         for at in range(0, len(body), ENTRY):
@@ -145,7 +145,7 @@ class Bucket:
         return part_key(self.number, number), part
 
     @classmethod
-    def restored(cls, number: int, parts: list[bytes]) -> Bucket | None:
+    def restore(cls, number: int, parts: list[bytes]) -> Bucket | None:
         """A sealed bucket from the values of all its parts, in order; None when parts are missing or do not match.
 
         Raises:

@@ -85,7 +85,7 @@ class KnownIds:
             self._close(bucket)
             bucket = None
         if bucket is None:
-            bucket = self._opened(now_ms)
+            bucket = self._open_next(now_ms)
         if not self._new or self._new[-1][0] is not bucket:
             self._new.append((bucket, []))
         first_ms = codec.clamp(first_ms)
@@ -130,9 +130,9 @@ class KnownIds:
         parts, batches = self._places(rows)
         for number in sorted(parts.keys() | batches.keys()):
             mine, others = parts.get(number, {}), batches.get(number, {})
-            bucket = self._sealed(number, {part: rows[key] for part, key in mine.items()})
+            bucket = self._sealed_bucket(number, {part: rows[key] for part, key in mine.items()})
             if bucket is None:
-                bucket = await self._filled(number, others, mine, rows)
+                bucket = await self._fill(number, others, mine, rows)
             else:
                 bucket.batches.update(others)
             for key in (*mine.values(), *others.values()):
@@ -162,16 +162,16 @@ class KnownIds:
             (parts if place.part else batches).setdefault(place.bucket, {})[place.number] = key
         return parts, batches
 
-    def _sealed(self, number: int, parts: Mapping[int, bytes]) -> Bucket | None:
+    def _sealed_bucket(self, number: int, parts: Mapping[int, bytes]) -> Bucket | None:
         """The sealed bucket of these parts; None when some are missing or cannot be decoded."""
         if not parts or sorted(parts) != list(range(len(parts))):
             return None
         try:
-            return Bucket.restored(number, [parts[part] for part in range(len(parts))])
+            return Bucket.restore(number, [parts[part] for part in range(len(parts))])
         except DecodeError:
             return None
 
-    async def _filled(
+    async def _fill(
         self, number: int, batches: Mapping[int, bytes], parts: Mapping[int, bytes], rows: Mapping[bytes, bytes]
     ) -> Bucket | None:
         """A bucket that is not completely sealed, from its batches and from parts whose batches were removed. None when
@@ -184,7 +184,7 @@ class KnownIds:
         any_ = next(iter((readable or others).values()))
         bucket = Bucket(number, opened_ms=any_.opened_ms, salt=any_.salt)
         bucket.batches.update(readable)
-        bucket.sized(sum(len(batch.body) for batch in readable.values()) // codec.ENTRY)
+        bucket.make_cells(sum(len(batch.body) for batch in readable.values()) // codec.ENTRY)
         self._small = {}
         for nth, batch in readable.items():
             if (size := _magnitude(batch.body)) is not None:
@@ -214,7 +214,7 @@ class KnownIds:
         log.error("known_ids.unreadable", key=repr(key[:80]), error=str(error))
         self._unreadable.append(key)
 
-    def _opened(self, now_ms: int) -> Bucket:
+    def _open_next(self, now_ms: int) -> Bucket:
         bucket = self._open = Bucket(self._next, opened_ms=codec.clamp(now_ms), salt=self._salt)
         self._next += 1
         self._newest_first.insert(0, bucket)
@@ -265,14 +265,14 @@ class KnownIds:
                 self._write(*bucket.seal())
                 parts -= 1
             if bucket.sealed:
-                for key in islice(_replaced(bucket), tombstones):
+                for key in islice(_replaced_keys(bucket), tombstones):
                     self._write(key, None)
                     tombstones -= 1
             if not parts or not tombstones:
                 return
 
 
-def _replaced(bucket: Bucket) -> Iterator[bytes]:
+def _replaced_keys(bucket: Bucket) -> Iterator[bytes]:
     """The keys of records that the parts of a sealed bucket replace; each is removed from the bucket when yielded."""
     for number in sorted(bucket.written - set(range(len(bucket.parts)))):
         bucket.written.discard(number)

@@ -20,7 +20,7 @@ class PositionReporter:
         self._next = 0.0
         self._report: asyncio.Task[None] | None = None
 
-    def reached(self, positions: Mapping[TopicPartition, int]) -> None:
+    def report_due(self, positions: Mapping[TopicPartition, int]) -> None:
         """Starts a report if one is due. Call it before every read, also when the shard is idle, so that the positions
         of the last turn are reported.
         """

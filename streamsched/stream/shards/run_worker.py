@@ -16,7 +16,7 @@ async def run_worker(worker: Worker, reports: ReportStore, *, name: str, watchdo
     """Runs the worker until it ends. `watchdog` ends the process when the event loop or a shard is stuck."""
     reporting = asyncio.create_task(StatusReporter(worker, reports, name).run(), name="streamsched-status-reporter")
     try:
-        with nullcontext() if watchdog is None else watchdog.watching():
+        with nullcontext() if watchdog is None else watchdog.watch():
             await worker.run()
     finally:
         await cancel(reporting)

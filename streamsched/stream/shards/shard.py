@@ -186,7 +186,7 @@ class Shard:
         )
         self._backlogs = backlogs.encode(self._reader.backlogs)
         suspects = 2 * self._settings.max_records + sum(each.next - each.start for each in recovered.backlogs.values())
-        await self._writer.commit([self._guard.recovered(recovered.attempt, records=suspects)])
+        await self._writer.commit([self._guard.take_over(recovered.attempt, records=suspects)])
         read_s = since.lap()
         self._stats.recovery_s = fence_s + read_s
         self._update_stats()
@@ -259,7 +259,7 @@ class Shard:
             self._turn.emit(*self._guard.after(self._taken))
         self._stats.enter("committing")
         await self._writer.commit(outgoing := self._turn.take())
-        self._committed(positions, len(outgoing))
+        self._record_commit(positions, len(outgoing))
         commit_s = self._loop.time() - folded
         if self._app.homes.barriers.had_barriers():
             self._pace.hurry(folded + commit_s)
@@ -294,13 +294,13 @@ class Shard:
             self._stats.enter("pausing")
             self._guard.release()
             if self._taken:
-                self._poison_search.failed(self._taken, failure)
+                self._poison_search.record_failure(self._taken, failure)
             self.ended.set_exception(failure)
 
     async def _read(self) -> Sequence[Chunk]:
         """What there is to read, after up to `idle_s` seconds; empty without records. `stop` interrupts it."""
         assert self._reader is not None
-        self._reporting.reached(self._positions)
+        self._reporting.report_due(self._positions)
         self._stats.enter("reading")
         self._reading = True
         try:
@@ -355,12 +355,12 @@ class Shard:
         self._stats.enter("folding")
         return self._poison_search.poison(taken) or (self._guard.poison(taken) if careful else None)
 
-    def _committed(self, positions: Positions, records: int) -> None:
+    def _record_commit(self, positions: Positions, records: int) -> None:
         """Ends the turn in flight, whose `records` are in the log."""
         taken, self._taken = self._taken, ()
         self._positions = positions
-        self._guard.committed()
-        self._poison_search.succeeded(taken)
+        self._guard.record_commit()
+        self._poison_search.record_success(taken)
         self._stats.turns += 1
         self._stats.chunk = sum(len(chunk.records) for chunk in taken)
         self._stats.records += self._stats.chunk
@@ -375,7 +375,7 @@ class Shard:
             return
         with suppress(FencedError, UnavailableError, TimeoutError):
             async with asyncio.timeout(_LAST_COMMIT_S):
-                await self._writer.commit([self._guard.stopped()])
+                await self._writer.commit([self._guard.clean_stop()])
 
     def _update_stats(self) -> None:
         assert self._app is not None

@@ -71,7 +71,7 @@ class Watchdog:
         return {name: checks * self.patience_s / _CHECKS for name, (_, checks) in self._seen.items()}
 
     @contextmanager
-    def watching(self) -> Iterator[None]:
+    def watch(self) -> Iterator[None]:
         """Runs the watching thread."""
         ended = threading.Event()
         if self._end is os._exit:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, assert_never
 
 from streamsched.domain.events.event import CustomHappened, Fact, PartitionsAdded, ProgramReached, StreamSize, Ticked
 from streamsched.domain.jobs.run_metrics import RunMetrics
+from streamsched.domain.limits import longer
 from streamsched.domain.signals.verdict import Verdict
 from streamsched.store.web.activity_reads import EventVerdicts
 from streamsched.web.views.names import dataset_href, run_href, short_name
@@ -17,6 +18,7 @@ from streamsched.web.views.times import duration_words
 
 #: Keys of partitions that are named in a line.
 _NAMED: Final = 3
+_SECOND: Final = timedelta(seconds=1)
 _UNITS: Final = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 
 _VERDICT_TONES: Final[Mapping[Verdict, str]] = MappingProxyType(
@@ -102,7 +104,7 @@ def run_facts(metrics: RunMetrics) -> list[tuple[str, str]]:
         ("executors", f"{now}at most {metrics.executors_peak:,} at a time"),
     ]
     if metrics.executor_seconds:
-        spent, busy = (duration_words(timedelta(seconds=n)) for n in (metrics.executor_seconds, metrics.task_seconds))
+        spent, busy = (duration_words(longer(_SECOND, n)) for n in (metrics.executor_seconds, metrics.task_seconds))
         found.append(("executor time", f"{spent}, of which tasks ran {busy}"))
     for name, size, rows in (
         ("input", metrics.input_bytes, metrics.input_rows),

@@ -7,22 +7,18 @@ import re
 import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
-from streamsched.codec.records import barrier as barrier_codec
-from streamsched.codec.records import judged as judged_codec
 from streamsched.codec.records import launch as launch_codec
-from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.jobs.job import ReadyJob
-from streamsched.domain.signals.barrier import Barrier
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import DEAD_LETTER, JUDGED, LAUNCH, SIGNALS
 from streamsched.ports.broker import Broker, Record, TopicPartition
 from tests.faults.sites.installation_site import SHARDS
-from tests.support.judged_order import Arrived, JudgedOrder, judged_order
+from tests.support.judged_order import Arrived, JudgedOrder, judged_order, read_arrived, stamped
 from tests.support.rerun import Stamped
 
 #: How long the log may be away.
@@ -60,10 +56,7 @@ class LogContent:
     @property
     def homes(self) -> Mapping[str, list[Stamped]]:
         """Record key → its signals as its home has met them, of the trial at hand."""
-        return {
-            key: [(each.at, each.what) for each in sorted(arrived, key=_place) if not isinstance(each.what, Barrier)]
-            for key, arrived in self._arrived.items()
-        }
+        return {key: stamped(arrived) for key, arrived in self._arrived.items()}
 
     def homes_of(self, name: str) -> Mapping[str, list[Stamped]]:
         """The homes of one app and of what it listens to."""
@@ -73,7 +66,7 @@ class LogContent:
     def orders(self) -> Mapping[str, JudgedOrder]:
         """What each schedule of the trial has judged, and as of when, in this order."""
         return {
-            key: judged_order(sorted(arrived, key=_place), self._barriers[home(key, self._shards)], self._shards)
+            key: judged_order(arrived, self._barriers[home(key, self._shards)], self._shards)
             for key, arrived in self._arrived.items()
             if key.startswith("schedule:")
         }
@@ -91,14 +84,10 @@ class LogContent:
         key, value = (record.key or b"").decode(), record.value or b""
         match topic:
             case "signals" if key.startswith("barrier:"):
-                barrier = barrier_codec.decode(value, shards=self._shards)
-                self._barriers[partition].append(Arrived((record.offset, 1, 0), _instant(record), barrier))
-            case "signals" if self._mine.match(key):
-                self._add(key, partition, (record.offset, 1, 0), _instant(record), value)
-            case "judged" if self._mine.match(key):
-                judged, value = judged_codec.decode(value)
-                at = datetime.fromtimestamp(judged.time_ms / 1000, UTC)
-                self._add(key, partition, (judged.position, 0, record.offset), at, value)
+                self._barriers[partition].append(read_arrived(topic, record, self._shards))
+            case "signals" | "judged" if self._mine.match(key):
+                at_home = key if home(key, self._shards) == partition else f"{key} in partition {partition}"
+                self._arrived[at_home].append(read_arrived(topic, record, self._shards))
             case "launch":
                 self.launched[key] += 1
                 if self._mine.match(f"schedule:{key}"):
@@ -107,14 +96,6 @@ class LogContent:
                 self.letters.append(value.decode(errors="replace"))
             case _:
                 pass
-
-    def _add(self, key: str, partition: int, place: tuple[int, int, int], at: datetime, value: bytes) -> None:
-        at_home = key if home(key, self._shards) == partition else f"{key} in partition {partition}"
-        self._arrived[at_home].append(Arrived(place, at, signal_codec.decode(key.encode(), value)))
-
-
-def _place(arrived: Arrived) -> tuple[int, int, int]:
-    return arrived.place
 
 
 class Log(LogContent):
@@ -172,7 +153,3 @@ async def ends_of(broker: Broker, *topics: str) -> Mapping[TopicPartition, int]:
 
 def _of(*names: str) -> re.Pattern[str]:
     return re.compile(rf"[a-z]+:default\.({'|'.join(names)})(?!\d)")
-
-
-def _instant(record: Record) -> datetime:
-    return datetime.fromtimestamp(record.time_ms / 1000, UTC)

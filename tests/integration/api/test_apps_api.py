@@ -112,7 +112,7 @@ async def test_cdap_clients_list_and_see_apps(deployed: httpx.AsyncClient) -> No
 async def test_whether_a_deployment_updates_schedules_has_a_default_of_the_installation(
     deployed: httpx.AsyncClient, services: Services, default: bool, asked: bool | None, updated: bool
 ) -> None:
-    settings = services.settings.changed(update_schedules=default)
+    settings = services.settings.replace(update_schedules=default)
     api = make_api(api_services(replace(services, settings=settings)))
     [weekly] = APP["schedules"]
     changed = {**APP, "schedules": [{**weekly, "description": "changed"}]}

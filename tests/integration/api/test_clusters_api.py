@@ -21,7 +21,7 @@ LOAD = Load("main", free_cores=Hysteresis(8, 4))
 
 async def listed(services: Services) -> list[dict[str, object]]:
     clusters = "main=spark+http://ann:secret@master:8080/?token=x,spare=yarn+http://manager:8088"
-    settings = services.settings.changed(clusters=clusters)
+    settings = services.settings.replace(clusters=clusters)
     api = make_api(api_services(replace(services, settings=settings)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         answer = await client.get("/v1/clusters")

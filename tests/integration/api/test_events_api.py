@@ -231,7 +231,7 @@ async def test_an_event_larger_than_the_log_takes_is_413_so_that_emitters_send_i
 ) -> None:
     log = await open_broker(f"{kafka_log}&max_record_bytes={1 << 20}")
     await log.create_topics(topic_specs(services.settings.shards, timedelta(days=1)))
-    settings = services.settings.changed(body_limit=16 << 20)
+    settings = services.settings.replace(body_limit=16 << 20)
     api = make_api(api_services(replace(services, broker=log, settings=settings)))
     big = {**NATIVE, "id": "n2", "type": "custom", "data": {"name": "big", "attributes": {"x": "x" * (2 << 20)}}}
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:

@@ -138,7 +138,7 @@ async def test_ends_are_forgotten_after_their_time_a_few_at_each(services: Servi
 
 
 async def test_a_watched_dataset_gets_a_cue_and_no_event(services: Services) -> None:
-    settings = services.settings.changed(lineage_datasets="s3://lake/flights=default.flights")
+    settings = services.settings.replace(lineage_datasets="s3://lake/flights=default.flights")
     api = make_api(api_services(replace(services, settings=settings)))
     async with httpx.AsyncClient(transport=httpx.ASGITransport(app=api), base_url="http://localhost") as client:
         bookmark = "/v1/bookmarks/watch.default.flights"

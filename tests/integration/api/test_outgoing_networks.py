@@ -35,7 +35,7 @@ async def launcher(services: Services) -> AsyncIterator[None]:
 
 
 def permit(services: Services, networks: str) -> None:
-    object.__setattr__(services, "settings", services.settings.changed(outgoing_networks=networks))
+    object.__setattr__(services, "settings", services.settings.replace(outgoing_networks=networks))
 
 
 async def ended(client: httpx.AsyncClient, path: str) -> dict[str, Any]:

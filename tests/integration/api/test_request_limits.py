@@ -32,7 +32,7 @@ APP: dict[str, Any] = {
 async def client(services: Services) -> AsyncIterator[httpx.AsyncClient]:
     """Of an API with the default limit of bytes."""
     api = make_api(
-        api_services(replace(services, settings=services.settings.changed(body_limit=16 << 20))), api_routes()
+        api_services(replace(services, settings=services.settings.replace(body_limit=16 << 20))), api_routes()
     )
     transport = httpx.ASGITransport(app=api, raise_app_exceptions=False)
     hooks = {"response": [check_answer]}

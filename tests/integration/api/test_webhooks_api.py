@@ -155,7 +155,7 @@ async def test_disabled_enabled_and_deleted(client: httpx.AsyncClient) -> None:
 async def test_a_launcher_sends_a_test_and_the_changes_of_a_run(
     services: Services, deployed: httpx.AsyncClient
 ) -> None:
-    object.__setattr__(services, "settings", services.settings.changed(outgoing_networks="127.0.0.0/8"))
+    object.__setattr__(services, "settings", services.settings.replace(outgoing_networks="127.0.0.0/8"))
     loops = launcher_loops(services, {})
     running = [asyncio.ensure_future(loops[name]()) for name in ("webhooks", "tasks", "broker_health")]
     try:

@@ -42,7 +42,7 @@ class DaprInstallation:
     @asynccontextmanager
     async def endpoint(self, **settings: object) -> AsyncIterator[httpx.AsyncClient]:
         """An endpoint with these settings; yields a client of its HTTP API."""
-        chosen = self.settings.changed(**settings)
+        chosen = self.settings.replace(**settings)
         running = asyncio.create_task(supervise(dapr_loops(chosen, self.pool, SystemClock()), metrics=Metrics()))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(cancel, running, retry_s=CLOSING_S)
@@ -59,7 +59,7 @@ class DaprInstallation:
     @asynccontextmanager
     async def launcher(self, **settings: object) -> AsyncIterator[None]:
         """The delivery of tasks."""
-        chosen = self.settings.changed(**settings)
+        chosen = self.settings.replace(**settings)
         self._launchers += 1
         me = LeaseHolder(f"launcher-{self._launchers}", "host", self._launchers)
         notifier = PostgresNotifier(self.settings.database_url)

@@ -183,5 +183,5 @@ async def test_due_spans_are_found_by_their_index(traced: Traced) -> None:
 def test_nothing_is_imported_while_it_is_off() -> None:
     settings = Settings.from_env({}, database_url="postgresql://x")
     assert open_traces(settings, {"OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4318"}, Metrics()) is None
-    on = settings.changed(traces=True)
+    on = settings.replace(traces=True)
     assert open_traces(on, {"OTEL_SDK_DISABLED": "true"}, Metrics()) is None

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import asyncpg
 import pytest
-from streamsched_brokers.postgres.connection import translated
+from streamsched_brokers.postgres.connection import translate_errors as translate_broker_errors
 
 from compose.ports import free_port
 from streamsched.config import Settings
@@ -104,7 +104,7 @@ async def _open_services(settings: Settings) -> None:
         pass
 
 
-@pytest.mark.parametrize("translating", [translate_errors, translated])
+@pytest.mark.parametrize("translating", [translate_errors, translate_broker_errors])
 def test_a_session_that_is_another_one_is_named(translating: Callable[[], AbstractContextManager[None]]) -> None:
     """A process that was not checked finds out by its prepared statements."""
     for lost in asyncpg.InvalidSQLStatementNameError, asyncpg.DuplicatePreparedStatementError:

@@ -48,7 +48,7 @@ def commit(
 ) -> Manifest | None:
     using, write, content = store(url, location), Write(name), io.BytesIO()
     pq.write_table(pa.table({"n": list(range(rows))}), content)
-    with using.writing(write) as folder:
+    with using.stage(write) as folder:
         for day in days:
             FolderStorage(location).put(f"{folder}/day={day}/part-0.parquet", content.getvalue())
         return using.publish(write, COLUMNS, mode)
@@ -144,7 +144,7 @@ async def test_an_attempt_that_was_replaced_commits_no_more(server: Server, loca
                 store(server.url, location).fence(author(2))
 
         using._watch = sleep
-        with using.writing(write) as folder:
+        with using.stage(write) as folder:
             FolderStorage(location).put(f"{folder}/day=1/part-0.parquet", content.getvalue())
             using.publish(write, COLUMNS, Mode.APPEND)
 

@@ -63,7 +63,7 @@ def stage(place: Place, folder: str, days: Sequence[int], rows: int = 3) -> None
 
 def commit(place: Place, name: str, days: Sequence[int], mode: Mode = Mode.APPEND, rows: int = 3) -> Manifest | None:
     using, write = store(place), Write(name)
-    with using.writing(write) as folder:
+    with using.stage(write) as folder:
         stage(place, folder, days, rows)
         return using.publish(write, COLUMNS, mode)
 
@@ -108,7 +108,7 @@ def test_a_commit_id_is_visible_once(place: Place) -> None:
 
 def test_a_failed_write_leaves_nothing(place: Place) -> None:
     def fail() -> None:
-        with store(place).writing(Write("a")) as folder:
+        with store(place).stage(Write("a")) as folder:
             stage(place, folder, [1])
             raise ZeroDivisionError
 
@@ -195,7 +195,7 @@ def watch(reached):
 
 store = ObjectStore(FolderStorage(*place), dataset=DATASET, clock=SystemClock(), watch=watch)
 write = Write(name)
-with store.writing(write) as folder:
+with store.stage(write) as folder:
     stage(place, folder, range(files))
     if phase == "staging":
         os.kill(os.getpid(), signal.SIGKILL)

@@ -35,7 +35,7 @@ async def create(browser: Browser, name: str = "alerts", namespace: str = "defau
 @asynccontextmanager
 async def delivering(services: Services) -> AsyncIterator[Receiver]:
     """A target to which a launcher sends what all webhooks are sent."""
-    object.__setattr__(services, "settings", services.settings.changed(outgoing_networks="127.0.0.0/8"))
+    object.__setattr__(services, "settings", services.settings.replace(outgoing_networks="127.0.0.0/8"))
     loops = launcher_loops(services, {})
     async with receiving() as far:
         change = "UPDATE webhooks SET definition = jsonb_set(definition, '{url}', to_jsonb($1::text))"

@@ -112,12 +112,12 @@ async def test_large_bodies_are_decoded_one_after_another(monkeypatch: pytest.Mo
     order: list[str] = []
 
     async def second() -> None:
-        async with shared.decoding(400_000):
+        async with shared.hold_values(400_000):
             order.append("second")
 
-    async with shared.decoding(400_000):
+    async with shared.hold_values(400_000):
         waiting = asyncio.create_task(second())
-        async with shared.decoding(20_000):
+        async with shared.hold_values(20_000):
             order.append("small")
         await asyncio.sleep(0)
         order.append("first")

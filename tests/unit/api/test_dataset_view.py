@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from streamsched.api.dataset_view import _committed, _partitions
+from streamsched.api.dataset_view import _commits, _partitions
 from streamsched.api.reads.logged_events import LoggedEvent
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.names import DatasetRef
@@ -24,7 +24,7 @@ def test_a_repeat_is_no_other_commit_and_gives_its_statistics_to_one_without() -
     said = [("a", None), ("b", 7), ("a", 5), ("b", None), ("a", 9), ("c", None)]
     newest_first = [logged(number, *each) for number, each in enumerate(said)][::-1]
 
-    found = _partitions(list(_committed(newest_first)), {"b"})
+    found = _partitions(list(_commits(newest_first)), {"b"})
 
     assert [(each.key, each.rows, each.at - AT, each.late, each.rewritten) for each in found] == [
         ("run=c", None, timedelta(hours=5), False, 0),

@@ -20,7 +20,7 @@ def taken(places: Places, caller: Caller, stack: ExitStack) -> int:
     """How many places the caller gets until it is refused."""
     for number in range(1000):
         try:
-            stack.enter_context(places.held(caller))
+            stack.enter_context(places.hold(caller))
         except ConflictError:
             return number
     raise AssertionError("it is never refused")
@@ -43,5 +43,5 @@ def test_a_namespace_leaves_places_to_others_however_many_callers_it_has() -> No
 
 def test_a_refusal_names_whose_share_is_used_up() -> None:
     places = Places("follow decisions", 10)
-    with places.held(viewer("s", "sales")), pytest.raises(ConflictError, match="token:s has 1 places to follow"):
+    with places.hold(viewer("s", "sales")), pytest.raises(ConflictError, match="token:s has 1 places to follow"):
         places.check(viewer("s", "sales"))

@@ -14,7 +14,7 @@ from starlette.routing import Match
 
 from streamsched.api.access.authorise import authorise
 from streamsched.api.problems import PROBLEMS
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Header, Query
 from streamsched.api.routing.routes import Body, Routes
@@ -38,7 +38,7 @@ def of(**more: Any) -> Any:
 
 
 async def answer(**values: Any) -> Response:
-    return rendered({name: value for name, value in values.items() if value is not None})
+    return json_response({name: value for name, value in values.items() if value is not None})
 
 
 async def ask(routes: Routes, method: str, url: str, **more: Any) -> httpx.Response:
@@ -61,7 +61,7 @@ def test_a_route_without_a_permission_is_refused() -> None:
 
 async def test_a_route_of_another_application_is_closed_behind_the_door_of_the_api() -> None:
     async def stream() -> Response:
-        return rendered({})
+        return json_response({})
 
     routes = Routes("/v1", "x")
     routes.get("/streams", "Streams", may=Unruled.DOOR, answers="")(stream)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from aiokafka import errors as kafka
-from streamsched_brokers.kafka.failure import translated
+from streamsched_brokers.kafka.failure import translate_errors
 
 from streamsched.domain.errors import NotFoundError
 
 
 def test_a_name_that_no_topic_can_have_is_a_topic_that_does_not_exist() -> None:
-    with pytest.raises(NotFoundError), translated():
+    with pytest.raises(NotFoundError), translate_errors():
         raise kafka.InvalidTopicError("\x01\x1b")

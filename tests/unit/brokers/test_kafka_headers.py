@@ -6,7 +6,7 @@ import struct
 
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
-from streamsched_brokers.kafka.batches import committed
+from streamsched_brokers.kafka.batches import committed_records
 
 CONTEXT = b"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
@@ -27,6 +27,6 @@ def test_it_is_read_of_each_record(headers: list[tuple[str, bytes | None]], foun
     batch.append(0, timestamp=1, key=b"k", value=b"v", headers=headers)
     raw = struct.pack(">q", 0) + bytes(batch.build()[8:])
 
-    (record,) = committed(raw, (), 0).records
+    (record,) = committed_records(raw, (), 0).records
 
     assert (record.value, record.traceparent) == (b"v", found)

@@ -133,6 +133,18 @@ def test_two_servers_at_once_are_refused(environ: dict[str, str]) -> None:
     assert "--url and --context exclude each other" in said
 
 
+def test_changes_of_contexts_are_printed_for_programs(environ: dict[str, str]) -> None:
+    stored = {"name": "prod", "url": "http://prod", "token": "", "current": True}
+    given = command(environ, "context", "set", "prod", "--url", "http://prod", "--no-token", "-o", "json")
+    listed = command(environ, "context", "list", "-o", "json")
+    assert json.loads(given) == json.loads(listed)[0] == {**stored, "token": json.loads(given)["token"]}
+
+    assert json.loads(command(environ, "context", "use", "-", "-o", "json")) == {"current": None}
+    assert command(environ, "context", "use", "-", "-o", "name") == ""
+    assert command(environ, "context", "use", "prod", "-o", "name") == "prod\n"
+    assert json.loads(command(environ, "context", "delete", "prod", "-o", "json")) == json.loads(given)
+
+
 @pytest.mark.parametrize("url", ["prod", "ftp://x", "http://", "https://user:secret@host"])
 def test_what_is_no_url_is_refused(environ: dict[str, str], url: str) -> None:
     assert "--url" in command(environ, "context", "set", "prod", "--url", url, code=2)

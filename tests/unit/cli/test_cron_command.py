@@ -47,6 +47,7 @@ def test_json_has_the_ticks() -> None:
     ("arguments", "message"),
     [
         (["0 0 30 2 *"], "expression: '0 0 30 2 *' never matches"),
+        (["0 4 * * *", "--after", "9999-12-31T00:00Z"], "error: --after: must be from year 1000 to 4999"),
         (["0 4 * * *", "--zone", "Mars"], "error: zone: 'Mars' is no IANA time zone"),
         (["0 4 * * *", "--after", "soon"], "--after: 'soon' is not an instant"),
     ],

@@ -45,6 +45,16 @@ def test_a_constraint_of_a_later_version_is_shown_as_json() -> None:
     ]
 
 
+def test_a_duration_that_is_too_long_for_any_is_counted() -> None:
+    """As a server may send it: the codec refuses it in definitions."""
+    delay = [{"type": "DELAY", "millisAfterTrigger": count} for count in (3_600_000, 2**63 - 1)]
+
+    assert lines("constraints", delay[:1], delay[1:]) == ["constraints: delay 1h → 9223372036854775807ms"]
+    assert lines("constraints", [], delay[1:]) == [
+        'constraints: also {"type": "DELAY", "delay": "9223372036854775807ms"}'
+    ]
+
+
 def test_members_of_objects_and_other_values() -> None:
     assert lines("timeout", None, "1h") == ["timeout: none → 1h"]
     assert lines("description", "", "nightly") == ['description: "" → nightly']

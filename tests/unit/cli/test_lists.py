@@ -14,6 +14,7 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from streamsched.cli.main import make_app
+from streamsched.cli.output import moment
 from streamsched.cli.table import Column, ColumnKind
 from tests.support.described_answers import api_document
 from tests.unit.cli.test_requests import Server, server
@@ -86,6 +87,11 @@ def in_berlin(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     monkeypatch.undo()
     time.tzset()
+
+
+@pytest.mark.parametrize("far", ["9999-12-31T23:59:59Z", "0001-01-01T00:00:00+01:00"])
+def test_an_instant_without_a_local_time_is_printed_as_it_is(far: str) -> None:
+    assert moment(far) == far
 
 
 def answer(case: Case) -> tuple[dict[str, Any], list[dict[str, Any]]]:

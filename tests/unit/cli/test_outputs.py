@@ -25,9 +25,7 @@ OTHERS: Final = {
     "are processes": "dev worker launcher api dapr_serve watch_delta watch_iceberg watch_folder watch_topic",
     "print what a program prints": "run_logs graph_run",
     "write or read a file": "state_export state_import dapr_job_export dapr_job_import",
-    "change what has no answer": "context_use context_set context_delete migrate reshard dlq_purge dapr_job_delete",
-    "follow what goes on": "schedule_replay",
-    "print a report": "import_stolos",
+    "change what has no answer": "migrate reshard dapr_job_delete",
 }
 #: Words that begin the commands whose answer is shown as it is, and the names it has.
 SHOWING: Final[Mapping[str, list[str]]] = {
@@ -89,6 +87,7 @@ SHOWING: Final[Mapping[str, list[str]]] = {
     "bookmark show watch.default.flights": ["watch.default.flights"],
     "dlq show 0/17": ["0/17"],
     "dlq replay 0/17": ["0/17"],
+    "dlq purge": [],
     "webhook show alerts": ["alerts"],
     "webhook disable alerts": ["alerts"],
     "webhook enable alerts": ["alerts"],
@@ -188,6 +187,13 @@ def test_times_are_local_with_their_zone(described: DescribedServer, words: str)
     shown = described.run(*words.split(), "-o", "table", COLUMNS="80")
 
     assert re.findall(r"\d\d:\d\d:\d\d(?![+-]\d\d:\d\d)\S*", shown) == []
+
+
+def test_a_replay_prints_the_schedule_and_fails_while_it_is_in_error(described: DescribedServer) -> None:
+    words = ["schedule", "replay", "a.b", "--wait", "0", "-o", "name", "--url", described.url]
+    found = CliRunner().invoke(APP, words)
+
+    assert (found.exit_code, found.output) == (1, "flights.weekly\n")
 
 
 def test_a_clock_has_no_name(described: DescribedServer) -> None:

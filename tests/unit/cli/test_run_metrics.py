@@ -33,6 +33,12 @@ def test_lines_say_what_there_is() -> None:
     }
 
 
+def test_times_longer_than_any_duration_are_counted() -> None:
+    found = metric_lines({**METRICS, "executorSeconds": 2**63 - 1, "taskSeconds": 0})
+
+    assert found["executor time"] == "9223372036854775807s, tasks 0s"
+
+
 def test_the_bar_is_the_last_line_of_a_terminal_only() -> None:
     terminal, file = Terminal(), io.StringIO()
     for output in (terminal, file):

@@ -93,11 +93,15 @@ def test_they_are_defined_beside_the_other_policies() -> None:
 
 def test_a_program_that_is_not_defined_cannot_be_started() -> None:
     app = App("app")
-    app.schedule("s", app.bash("load", "true"), when=every("1d"), deadlines=[start_by("30m", then="rescue")])
+    for number in range(12):
+        app.bash(f"a{number:02}", "true")
+    app.schedule("s", app.bash("rescue", "true"), when=every("1d"), deadlines=[start_by("30m", then="resque")])
 
-    with pytest.raises(InvalidError, match="unknown program 'rescue'") as caught:
+    with pytest.raises(InvalidError) as caught:
         app.definition()
+    known = "rescue, a00, a01, a02, a03, a04, a05, a06, a07, a08 and 3 more"
     assert caught.value.path == "$.schedules[0].deadlines[0].program"
+    assert caught.value.reason == f"schedule 's' starts unknown program 'resque' (known: {known})"
 
 
 def test_a_zone_goes_with_a_time_of_day() -> None:

@@ -79,3 +79,13 @@ def test_the_command_names_source_and_path(tmp_path: Path) -> None:
     assert found.exit_code != 0
     said = " ".join(str(found.exception or "").split()) + found.output
     assert "b.depends_on.client" in said.replace("\n", ""), said
+
+
+def test_the_command_prints_its_report_for_programs(tmp_path: Path) -> None:
+    file = tmp_path / "tasks.json"
+    file.write_text(json.dumps({"a/x": A}))
+    found = CliRunner().invoke(make_app(), ["import", "stolos", str(file), "--dry-run", "-o", "json"])
+
+    report = json.loads(found.stdout)
+    assert [report[name] for name in ("app", "tasks", "deployed")] == ["default.stolos", ["a-x"], False]
+    assert all(each.keys() == {"path", "text"} for each in report["differences"])

@@ -141,7 +141,7 @@ def test_a_missing_module_is_named(folder: Path, target: str) -> None:
         (
             PIPELINE.replace("when=", "when=__import__('streamsched').program('gone') | "),
             "pipe.py",
-            "pipe.py:5 $.schedules[0].trigger: schedule 'weekly' waits for unknown program 'gone'",
+            "pipe.py:5 $.schedules[0].trigger: schedule 'weekly' waits for unknown program 'gone' (known: join)",
         ),
         (
             PIPELINE

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from streamsched.domain.access.grant import ALLOWED, Caller, Denied, Grant
-from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering
+from streamsched.domain.access.namespace_grant import GrantState, NamespaceGrant, SharedKind, covering_grant
 from streamsched.domain.access.permission import AccessRole
 from streamsched.domain.access.references import Recorded, SharedName, Subscription, judge
 
@@ -61,6 +61,6 @@ def test_the_exact_name_decides_before_patterns_whatever_their_order(reversed_: 
     grants = [replace(REFUSED, name="pay.*"), replace(GIVEN, name="*", details=True), GIVEN]
     if reversed_:
         grants.reverse()
-    assert covering(SharedKind.PROGRAM, "pay.payroll", grants) is GIVEN
-    assert covering(SharedKind.PROGRAM, "pay.bonus", grants) == replace(REFUSED, name="pay.*")
-    assert covering(SharedKind.PROGRAM, "hr.hire", grants) == replace(GIVEN, name="*", details=True)
+    assert covering_grant(SharedKind.PROGRAM, "pay.payroll", grants) is GIVEN
+    assert covering_grant(SharedKind.PROGRAM, "pay.bonus", grants) == replace(REFUSED, name="pay.*")
+    assert covering_grant(SharedKind.PROGRAM, "hr.hire", grants) == replace(GIVEN, name="*", details=True)

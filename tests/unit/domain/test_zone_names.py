@@ -71,3 +71,21 @@ def test_rules_are_those_of_the_package_whatever_the_machine_has(monkeypatch: py
     zones.find_zone.cache_clear()
 
     assert NOW.astimezone(zone_of("Europe/Berlin")).hour == 14
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"),
+    [
+        ("CET+1", "; did you mean 'CET'?"),
+        ("UTC-05:00", "; did you mean 'UTC'?"),
+        ("utc", "; did you mean 'UTC'?"),
+        ("Berlin", "; did you mean 'Europe/Berlin'?"),
+        ("CEST", ""),
+        ("MARS+1", ""),
+    ],
+)
+def test_what_may_have_been_meant_is_named(given: str, hint: str) -> None:
+    with pytest.raises(InvalidDefinitionError) as caught:
+        check_zone(given, "$")
+
+    assert caught.value.reason == f"'{given}' is no IANA time zone{hint}"

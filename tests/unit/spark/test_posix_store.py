@@ -43,7 +43,7 @@ def stage(folder: Path, days: Sequence[int], rows: int = 3) -> None:
 
 def commit(root: Path, name: str, days: Sequence[int], mode: Mode = Mode.APPEND, rows: int = 3) -> Manifest | None:
     write = Write(name)
-    with store(root).writing(write) as folder:
+    with store(root).stage(write) as folder:
         stage(folder, days, rows)
         return store(root).publish(write, COLUMNS, mode)
 
@@ -75,7 +75,7 @@ def watch(phase):
         os.kill(os.getpid(), signal.SIGKILL)
 store = PosixStore(Path(sys.argv[1]), dataset=tests.DATASET, clock=tests.SystemClock(), watch=watch)
 write = tests.Write("killed")
-with store.writing(write) as folder:
+with store.stage(write) as folder:
     tests.stage(folder, [1, 2])
     store.publish(write, tests.COLUMNS, Mode.APPEND)
     store.mark_announced("killed")
@@ -126,7 +126,7 @@ def test_every_folder_above_the_data_is_durable_before_the_commit_is(
 
     monkeypatch.setattr(posix_store, "create_atomically", create)
     write = Write("one")
-    with store(root).writing(write) as folder:
+    with store(root).stage(write) as folder:
         for month in (1, 2):
             stage(folder / "year=2013" / f"month={month}", [1, 2])
         store(root).publish(write, COLUMNS, Mode.APPEND)
@@ -139,7 +139,7 @@ def test_every_folder_above_the_data_is_durable_before_the_commit_is(
 
 def test_a_writer_that_raises_leaves_nothing(tmp_path: Path) -> None:
     def aborted() -> None:
-        with store(tmp_path).writing(Write("one")) as folder:
+        with store(tmp_path).stage(Write("one")) as folder:
             stage(folder, [1])
             raise RuntimeError
 
@@ -234,7 +234,7 @@ def test_while_the_far_end_is_away_no_commit_is_announced_before_an_older_one(tm
 
 def test_a_live_writer_is_left_alone(tmp_path: Path) -> None:
     write = Write("living")
-    with store(tmp_path).writing(write) as folder:
+    with store(tmp_path).stage(write) as folder:
         stage(folder, [1])
         assert store(tmp_path).recover() == []
         manifest = store(tmp_path).publish(write, COLUMNS, Mode.APPEND)

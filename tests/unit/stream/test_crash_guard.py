@@ -47,7 +47,7 @@ class Process:
         self.log = log
         self.guard = CrashGuard(0, name, asyncio.Lock())
         known = None if log.attempt is None else crash_guard.decode(log.attempt)
-        log.commit(self.guard.recovered(known, records=MOST * len(log.sizes)).value)
+        log.commit(self.guard.take_over(known, records=MOST * len(log.sizes)).value)
 
     async def run(self, bad: set[tuple[int, int]], refused: list[tuple[int, int]], turns: list[int]) -> bool:
         guard, log = self.guard, self.log
@@ -64,8 +64,8 @@ class Process:
                 return False
             turns.append(len(names))
             log.commit(guard.after(taken).value if careful else log.attempt, taken)
-            guard.committed()
-        log.commit(guard.stopped().value)
+            guard.record_commit()
+        log.commit(guard.clean_stop().value)
         return True
 
 
@@ -114,14 +114,14 @@ async def test_only_one_shard_of_a_process_is_in_a_careful_turn() -> None:
     lock = asyncio.Lock()
     one, other = CrashGuard(0, "p", lock), CrashGuard(1, "p", lock)
     for guard in (one, other):
-        guard.recovered(ShardAttempt("before"), records=10)
+        guard.take_over(ShardAttempt("before"), records=10)
     chunk = [Chunk("t", 0, [Record(0, None, None, 0)], 1)]
 
     await one.begin(chunk)
     waits = asyncio.create_task(other.begin(chunk))
     await asyncio.sleep(0)
     assert not waits.done()
-    one.committed()
+    one.record_commit()
 
     record = await waits
     assert record.key == ATTEMPT_KEY
@@ -133,7 +133,7 @@ async def test_only_one_shard_of_a_process_is_in_a_careful_turn() -> None:
 def test_what_this_process_wrote_itself_makes_nothing_careful() -> None:
     guard = CrashGuard(0, "p")
 
-    guard.recovered(ShardAttempt("p", Records((), 1)), records=10)
+    guard.take_over(ShardAttempt("p", Records((), 1)), records=10)
 
     assert not guard.careful
 

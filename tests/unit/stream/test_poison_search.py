@@ -80,13 +80,13 @@ def searched(
         if poison_search.poison(taken) is not None:
             refused += names
         elif fails(set(names)):
-            poison_search.failed(taken, TooLargeError("t", 2, 1))
+            poison_search.record_failure(taken, TooLargeError("t", 2, 1))
             lives, left = lives + 1, []
             continue
         done += names
         for chunk in taken:
             log.at[chunk.partition] = chunk.next_position
-        poison_search.succeeded(taken)
+        poison_search.record_success(taken)
     raise AssertionError("no end")
 
 
@@ -120,11 +120,11 @@ def test_a_search_goes_on_past_traffic_that_has_nothing_to_do_with_it() -> None:
         innocent = Chunk("t", 1, [Record(life, None, None, 0)], life + 1)
         taken, left = poison_search.split([innocent])
         assert (taken, left) == ([innocent], [])
-        poison_search.succeeded(taken)
+        poison_search.record_success(taken)
         taken, left = poison_search.split([poison])
         if poison_search.poison(taken):
             return
-        poison_search.failed(taken, TooLargeError("t", 2, 1))
+        poison_search.record_failure(taken, TooLargeError("t", 2, 1))
     taken, _ = poison_search.split([poison])
     assert poison_search.poison(taken) is not None
 
@@ -159,7 +159,7 @@ def test_what_is_only_too_much_together_is_taken_apart_and_nothing_is_refused() 
 def test_where_the_log_was_away_nothing_is_ever_refused() -> None:
     poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
     for _ in range(10):
-        poison_search.failed([chunk], UnavailableError("away"))
+        poison_search.record_failure([chunk], UnavailableError("away"))
 
     assert poison_search.poison([chunk]) is None
     assert not poison_search.is_searching
@@ -171,7 +171,7 @@ def test_where_the_log_was_away_nothing_is_ever_refused() -> None:
 def test_where_the_installation_is_wrong_nothing_is_ever_refused(fault: Exception) -> None:
     poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(7, None, None, 0)], 8)
     for _ in range(10):
-        poison_search.failed([chunk], fault)
+        poison_search.record_failure([chunk], fault)
 
     assert poison_search.poison([chunk]) is None
     assert not poison_search.is_searching
@@ -182,7 +182,7 @@ def test_there_is_no_hurry_once_the_next_turn_would_be_the_same() -> None:
     hurries = list[bool]()
     for _ in range(10):
         poison_search.begin()
-        poison_search.failed([chunk], TooLargeError("t", 2, 1))
+        poison_search.record_failure([chunk], TooLargeError("t", 2, 1))
         hurries.append(poison_search.is_searching)
 
     assert hurries == [True] * 5 + [False] * 5, "three turns of its own, and three ways to refuse it"
@@ -190,7 +190,7 @@ def test_there_is_no_hurry_once_the_next_turn_would_be_the_same() -> None:
 
 def test_a_life_that_ends_outside_a_turn_is_no_part_of_a_search() -> None:
     poison_search, chunk = PoisonSearch(), Chunk("t", 0, [Record(n, None, None, 0) for n in range(9)], 9)
-    poison_search.failed([chunk], TooLargeError("t", 2, 1))
+    poison_search.record_failure([chunk], TooLargeError("t", 2, 1))
     assert poison_search.is_searching
 
     poison_search.begin()

@@ -55,5 +55,5 @@ def test_a_record_with_a_header(own: str | None, header: bytes | None, found: st
     signal = signal_codec.decode(key, raw)
     assert isinstance(signal, Occurred)
     assert signal.event.traceparent == found
-    cached = decoder.known(raw)
+    cached = decoder.find(raw)
     assert cached is None or cached == signal

@@ -9,7 +9,6 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog, MemoryReader
 
 from streamsched.codec.records import judged as judged_codec
-from streamsched.codec.records import signal as signal_codec
 from streamsched.codec.records.judged import JudgedAt
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.names import DatasetRef
@@ -19,6 +18,7 @@ from streamsched.log.topics import JUDGED, SIGNALS
 from streamsched.ports.broker import CatchUpRead, TopicPartition
 from streamsched.stream.agents.schedule_home import ScheduleHome
 from streamsched.testing.clock import SettableClock
+from tests.support.judged_order import read_signal
 from tests.support.shard_cluster import NOON, ShardCluster, event_ids, landed, schedule
 
 FLIGHTS = DatasetRef("default", "flights")
@@ -38,8 +38,8 @@ async def judged(cluster: ShardCluster) -> list[tuple[str, str, JudgedAt]]:
     """Record key, event id and moment of what was judged at once."""
     found: list[tuple[str, str, JudgedAt]] = []
     for record in await cluster.records(JUDGED):
-        at, value = judged_codec.decode(record.value or b"")
-        signal = signal_codec.decode(record.key or b"", value)
+        at, signal = read_signal(JUDGED, record.key or b"", record.value or b"")
+        assert at is not None
         assert isinstance(signal, Occurred)
         found.append(((record.key or b"").decode(), signal.event.id, at))
     return found

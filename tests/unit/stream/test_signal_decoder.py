@@ -21,7 +21,7 @@ def test_the_last_events_are_found_and_at_most_two_generations_kept() -> None:
     keys = [b"%05d" % number + bytes(95) for number in range(100)]
     for number, key in enumerate(keys):
         decoder.remember(key, signal(number))
-    found = [number for number, key in enumerate(keys) if decoder.known(key)]
+    found = [number for number, key in enumerate(keys) if decoder.find(key)]
     assert found == list(range(found[0], 100))
     assert 10 <= len(found) <= 22
 
@@ -32,10 +32,10 @@ def test_a_large_event_is_kept_for_ten_seconds() -> None:
     decoder.remember(bytes(4 << 20), signal(1))
     decoder.remember(bytes(128 << 10), signal(2))
     now[0] = 109.9
-    assert decoder.known(bytes(4 << 20)) == signal(1)
+    assert decoder.find(bytes(4 << 20)) == signal(1)
     now[0] = 110.0
-    assert decoder.known(bytes(4 << 20)) is None
-    assert decoder.known(bytes(128 << 10)) == signal(2)
+    assert decoder.find(bytes(4 << 20)) is None
+    assert decoder.find(bytes(128 << 10)) == signal(2)
 
 
 def test_large_events_are_16_mib_together_or_one() -> None:
@@ -43,7 +43,7 @@ def test_large_events_are_16_mib_together_or_one() -> None:
     values = [bytes([number]) * (6 << 20) for number in range(4)]
     for number, value in enumerate(values):
         decoder.remember(value, signal(number))
-    assert [decoder.known(value) for value in values] == [None, None, signal(2), signal(3)]
+    assert [decoder.find(value) for value in values] == [None, None, signal(2), signal(3)]
     decoder.remember(bytes(40 << 20), signal(9))
-    assert [decoder.known(value) for value in values] == [None] * 4
-    assert decoder.known(bytes(40 << 20)) == signal(9)
+    assert [decoder.find(value) for value in values] == [None] * 4
+    assert decoder.find(bytes(40 << 20)) == signal(9)

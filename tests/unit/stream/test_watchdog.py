@@ -63,7 +63,7 @@ async def test_a_loop_that_is_blocked_is_stuck() -> None:
 async def test_the_process_ends_with_a_last_line_that_says_where_it_hung() -> None:
     ended = Reports()
     dog = Watchdog(lambda: {7: ShardStats(doing="reading")}, patience_s=0.2, end=ended)
-    with capture_logs() as lines, dog.watching():
+    with capture_logs() as lines, dog.watch():
         await asyncio.wait_for(ended.over.wait(), 20)
 
     assert ended.code == STUCK

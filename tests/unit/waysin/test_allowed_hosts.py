@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.api.allowed_hosts import AllowedHosts, Authority, normalized
+from streamsched.api.allowed_hosts import AllowedHosts, Authority, normalize
 
 
 def accepts(hosts: AllowedHosts, text: str) -> bool:
@@ -95,5 +95,5 @@ def test_what_is_no_host_cannot_be_listed(text: str) -> None:
 def test_any_text_is_read_or_is_none_and_what_is_read_is_normal(text: str) -> None:
     found = Authority.parse(text)
 
-    assert found is None or normalized(found.host) == found.host
+    assert found is None or normalize(found.host) == found.host
     assert not accepts(AllowedHosts.of(), text) or found is not None

@@ -97,7 +97,7 @@ def test_a_child_process_reads_the_same_settings() -> None:
 def test_others_are_given_by_the_names_of_their_variables_and_secrets_are_never_printed() -> None:
     settings = Settings.from_env(DATABASE, oidc_client_secret="hush", dapr_app_token="hush")
 
-    other = settings.changed(api_port=9001)
+    other = settings.replace(api_port=9001)
     assert (other.api.port, other.openid.client_secret) == (9001, "hush")
     assert "hush" not in repr(other)
     assert Settings.from_env(other.variables()) == other

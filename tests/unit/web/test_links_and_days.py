@@ -9,7 +9,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamsched.api.reads.catalog_map import _linked
+from streamsched.api.reads.catalog_map import _link
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.triggers.trigger import AllOf, Partitions, leaf_id
 from streamsched.store.web.activity_reads import ConsumedEvents
@@ -50,7 +50,7 @@ def naive_arrows(found: list[ScheduleLinks]) -> set[tuple[LinkNode, LinkNode]]:
 @given(LINKS)
 def test_the_whole_graph_has_all_nodes_and_arrows(shape: list[tuple[int, list[int]]]) -> None:
     found = catalog(shape)
-    graph = whole_graph(_linked(found), namespace=None, text="")
+    graph = whole_graph(_link(found), namespace=None, text="")
     arrows = naive_arrows(found)
     assert {(graph.nodes[a], graph.nodes[b]) for a, b in graph.arrows} == arrows
     assert set(graph.nodes) == {node for arrow in arrows for node in arrow}
@@ -65,7 +65,7 @@ def test_a_neighbourhood_is_what_is_within_so_many_steps(shape: list[tuple[int, 
     reached = {focus}
     for _ in range(steps):
         reached |= {b for a, b in arrows if a in reached} | {a for a, b in arrows if b in reached}
-    graph = neighbourhood(_linked(found), focus, steps=steps)
+    graph = neighbourhood(_link(found), focus, steps=steps)
     assert set(graph.nodes) == reached
     assert {(graph.nodes[a], graph.nodes[b]) for a, b in graph.arrows} == {
         (a, b) for a, b in arrows if a in reached and b in reached
@@ -74,11 +74,11 @@ def test_a_neighbourhood_is_what_is_within_so_many_steps(shape: list[tuple[int, 
 
 def test_a_graph_has_at_most_a_thousand_nodes_and_says_how_many_schedules_are_hidden() -> None:
     found = [ScheduleLinks(f"n.a.s{each}", f"n.a.p{each}", (("dataset", f"n.d{each}"),)) for each in range(400)]
-    graph = whole_graph(_linked(found), namespace=None, text="")
+    graph = whole_graph(_link(found), namespace=None, text="")
     assert len(graph.nodes) <= MOST_NODES
     assert len(graph.ids_of("schedule")) + graph.hidden == 400
-    assert whole_graph(_linked(found), namespace="m", text="").nodes == ()
-    assert whole_graph(_linked(found), namespace="n", text="D17").ids_of("schedule")[0] == "n.a.s17"
+    assert whole_graph(_link(found), namespace="m", text="").nodes == ()
+    assert whole_graph(_link(found), namespace="n", text="D17").ids_of("schedule")[0] == "n.a.s17"
 
 
 @given(st.integers(1, 8), st.lists(st.tuples(st.integers(0, 7), st.integers(0, 7)), max_size=20))

@@ -6,7 +6,7 @@ import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.api.reads.log_tail import log_tail
-from streamsched.api.reads.logged_events import containing, newest_events
+from streamsched.api.reads.logged_events import newest_events, text_filter
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing, Record, TopicPartition, TopicSpec
 
@@ -25,7 +25,7 @@ from streamsched.ports.broker import Outgoing, Record, TopicPartition, TopicSpec
     ],
 )
 def test_a_record_contains_a_text_in_any_case(text: str, value: bytes | None, found: bool) -> None:
-    assert containing(text)(Record(0, None, value, 0)) is found
+    assert text_filter(text)(Record(0, None, value, 0)) is found
 
 
 async def test_a_search_keeps_the_newest_of_what_it_finds_and_counts_all() -> None:

@@ -188,6 +188,8 @@ def test_the_metrics_of_a_run_are_lines() -> None:
     assert [name for name, _ in run_facts(over)] == [
         *("stages", "tasks", "executors", "executor time", "input", "shuffle", "spilled to disk", "peak memory")
     ]
+    longest = dict(run_facts(replace(metrics, executor_seconds=2**63 - 1)))
+    assert longest["executor time"] == "365250 d, of which tasks ran under 0.1 s"
 
 
 def test_a_strip_shows_the_newest_and_says_them_in_words() -> None:

@@ -16,7 +16,7 @@ from streamsched.api.dataset_view import (
 )
 from streamsched.api.deps import NamespaceQuery, ServicesDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW, VIEW_LIST
@@ -58,7 +58,7 @@ async def list_datasets(
         counts = {"schedules": len(listeners.get(source, ())), "other_schedules": others.get(source, 0)}
         return AWAITED.answer_of(id=name, **counts)
 
-    return rendered(page("datasets", names, limit, view, str))
+    return json_response(page("datasets", names, limit, view, str))
 
 
 @routes.get("/{namespace}/{dataset}", "Get a dataset", may=VIEW, answers=DATASET.answer, missing=True)
@@ -79,7 +79,7 @@ async def get_dataset(
     these.
     """
     ref = DatasetRef.parse(f"{namespace}.{dataset}")
-    return rendered(_answer(await dataset_view(services, caller, ref, depth=depth), limit))
+    return json_response(_answer(await dataset_view(services, caller, ref, depth=depth), limit))
 
 
 def _answer(view: DatasetView, limit: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from starlette.responses import Response
 from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import FileSetCommitsDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import OPERATE, Rule
@@ -43,10 +43,12 @@ async def list_commits(
     """A page in order, and the `location` of the files, null without commits. `next` is the number to continue after;
     without it, these were the last. Empty for a dataset whose storage has its commits itself.
     """
-    name = _named(namespace, dataset)
+    name = _dataset_name(namespace, dataset)
     found = await commits.list_after(name, after, limit=limit + 1)
     following = found[limit - 1].number if len(found) > limit else 0
-    return rendered(COMMITS.answer_of(location=await commits.location(name), commits=found[:limit], next=following))
+    return json_response(
+        COMMITS.answer_of(location=await commits.location(name), commits=found[:limit], next=following)
+    )
 
 
 @routes.post(
@@ -66,13 +68,15 @@ async def add_commit(
     when the caller is neither a run of `job` nor may operate in its namespace.
     """
     wanted = NEW.read(body)
-    commit, manifest = checked_commit_id(wanted.commit), _checked(wanted.manifest, "manifest")
-    location, epoch = _checked(wanted.location, "location"), None
+    commit, manifest = checked_commit_id(wanted.commit), _check_text(wanted.manifest, "manifest")
+    location, epoch = _check_text(wanted.location, "location"), None
     if wanted.job is not None and wanted.attempt is not None:
         epoch = _check_epoch(JobEpoch(wanted.job, wanted.attempt), caller)
     elif wanted.job is not None or wanted.attempt is not None:
         raise DecodeError("$.job" if wanted.job is None else "$.attempt", "is missing")
-    return rendered(COMMIT.write(await commits.add(_named(namespace, dataset), location, commit, manifest, epoch)))
+    return json_response(
+        COMMIT.write(await commits.add(_dataset_name(namespace, dataset), location, commit, manifest, epoch))
+    )
 
 
 @routes.post(
@@ -92,8 +96,8 @@ async def fence(
     file only if it is absent; in others the fence is a file.
     """
     epoch = _check_epoch(FENCE.read(body), caller)
-    await commits.fence(_named(namespace, dataset), epoch)
-    return rendered(FENCED.write(epoch))
+    await commits.fence(_dataset_name(namespace, dataset), epoch)
+    return json_response(FENCED.write(epoch))
 
 
 @routes.delete(
@@ -101,17 +105,17 @@ async def fence(
 )
 async def forget_commits(namespace: str, dataset: str, commits: FileSetCommitsDep) -> Response:
     """For a file set whose files were deleted: nothing of it is visible any more. `deleted` counts the commits."""
-    return rendered(FORGOTTEN.answer_of(deleted=await commits.forget(_named(namespace, dataset))))
+    return json_response(FORGOTTEN.answer_of(deleted=await commits.forget(_dataset_name(namespace, dataset))))
 
 
-def _named(namespace: str, dataset: str) -> str:
+def _dataset_name(namespace: str, dataset: str) -> str:
     """Raises:
     InvalidError: it is no name of a dataset.
     """
     return str(DatasetRef.parse(f"{namespace}.{dataset}"))
 
 
-def _checked(text: str, name: str, most: int = LONGEST_PATH) -> str:
+def _check_text(text: str, name: str, most: int = LONGEST_PATH) -> str:
     if not 0 < len(text) <= most or "\0" in text:
         raise InvalidError(f"$.{name}", f"must have 1 to {most} characters, without NUL")
     return text
@@ -121,7 +125,7 @@ def _check_epoch(epoch: JobEpoch, caller: Caller) -> JobEpoch:
     """Raises:
     ForbiddenError: the caller may not speak for attempts of the job.
     """
-    verdict = caller.may_fence(_checked(epoch.job, "job", LONGEST_JOB))
+    verdict = caller.may_fence(_check_text(epoch.job, "job", LONGEST_JOB))
     if isinstance(verdict, Denied):
         raise ForbiddenError(f"$.job: {verdict.reason}")
     return epoch

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from streamsched.api.deps import ServicesDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW_ALL
 from streamsched.domain.constraints.load import STALE
@@ -29,7 +29,7 @@ async def list_clusters(services: ServicesDep, after: After = "", limit: Limit =
     known = {record.name: record for record in await services.limits.clusters.all()}
     known |= {name: ClusterRecord(name, None, None, None, None, 0) for name in urls.keys() - known.keys()}
     names = [name for name in sorted(known) if name > after][: limit + 1]
-    return rendered(
+    return json_response(
         page("clusters", names, limit, lambda name: _view(known[name], urls.get(name), now), lambda name: name)
     )
 

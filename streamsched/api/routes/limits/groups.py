@@ -9,7 +9,7 @@ from starlette.responses import Response
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, GroupsDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW_ALL
 from streamsched.domain.constraints.group import check_group_name
@@ -23,7 +23,7 @@ routes = Routes("/v1/groups", "limits")
 async def list_groups(groups: GroupsDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name: the groups that a job has used or whose limit was set."""
     found = await groups.all(after=after, limit=limit + 1)
-    return rendered(page("groups", found, limit, _view, lambda group: group.name))
+    return json_response(page("groups", found, limit, _view, lambda group: group.name))
 
 
 @routes.put("/{name}", "Set the limit of a group", may=ADMINISTER_ALL, body=GROUP_LIMIT.body, answers=GROUP.answer)
@@ -33,7 +33,7 @@ async def set_limit(name: str, body: BodyObject, groups: GroupsDep, clock: Clock
     """
     check_group_name(name, "$")
     wanted = GROUP_LIMIT.read(body)
-    return rendered(_view(await groups.set_limit(name, wanted.limit, wanted.reason, now=clock.now())))
+    return json_response(_view(await groups.set_limit(name, wanted.limit, wanted.reason, now=clock.now())))
 
 
 def _view(group: GroupRecord) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, PoolsDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
-from streamsched.api.rendering import rendered
+from streamsched.api.preconditions import ExpectedDep, TaggedDep, answer_stored
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, OPERATE, VIEW_ALL
 from streamsched.domain.constraints.group import check_group_name
@@ -28,7 +28,7 @@ routes = Routes("/v1", "limits")
 async def list_pools(pools: PoolsDep, after: After = "", limit: Limit = 100) -> Response:
     """A page, ordered by name: the pools that a job has used or whose size was set."""
     found = await pools.all(after=after, limit=limit + 1)
-    return rendered(page("pools", found, limit, _view, lambda pool: pool.name))
+    return json_response(page("pools", found, limit, _view, lambda pool: pool.name))
 
 
 @routes.get("/pools/{name}", "Get a pool", may=VIEW_ALL, answers=POOL.answer)
@@ -50,7 +50,7 @@ async def set_pool(name: str, body: BodyObject, pools: PoolsDep, clock: ClockDep
     if wanted.age is not None and not timedelta(0) <= wanted.age <= timedelta(days=1):
         raise DecodeError("$.age", f"must be from 0s to 1d but is {body['age']}")
     found = await pools.set(name, wanted.size, wanted.age, wanted.reason, now=clock.now(), expected=expected)
-    return stored(_view(found), found.revision)
+    return answer_stored(_view(found), found.revision)
 
 
 @routes.put(
@@ -70,7 +70,7 @@ async def set_priority(name: str, body: BodyObject, pools: PoolsDep, clock: Cloc
     if wanted.priority is not None:
         check_priority(wanted.priority, "$.priority")
     pool = await pools.prioritize(schedule, wanted.priority, wanted.reason, now=clock.now())
-    return rendered(PRIORITY.answer_of(wanted, schedule=schedule, pool=pool))
+    return json_response(PRIORITY.answer_of(wanted, schedule=schedule, pool=pool))
 
 
 def _view(pool: PoolRecord) -> dict[str, Any]:

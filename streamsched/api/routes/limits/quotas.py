@@ -11,8 +11,8 @@ from starlette.responses import Response
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import ClockDep, NamespaceDep, QuotasDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.preconditions import ExpectedDep, stored
-from streamsched.api.rendering import rendered
+from streamsched.api.preconditions import ExpectedDep, answer_stored
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -49,7 +49,7 @@ async def list_quotas(quotas: QuotasDep, clock: ClockDep, after: After = "", lim
     """A page of the namespaces that have a quota, ordered by name."""
     found = await quotas.list_all(now=clock.now(), after=after, limit=limit + 1)
     namespaces = [(name, list(own)) for name, own in groupby(found, key=lambda use: use.namespace)]
-    return rendered(page("namespaces", namespaces, limit, lambda each: _views(*each), lambda each: each[0]))
+    return json_response(page("namespaces", namespaces, limit, lambda each: _views(*each), lambda each: each[0]))
 
 
 @routes.get(
@@ -60,7 +60,7 @@ async def get_quotas(namespace: NamespaceDep, quotas: QuotasDep, clock: ClockDep
     `body_bytes`, which is of one request, and of `log_bytes`, which each host knows of itself. `ratio` is the part in
     use.
     """
-    return rendered(_views(namespace, await quotas.list_of(namespace, now=clock.now())))
+    return json_response(_views(namespace, await quotas.list_of(namespace, now=clock.now())))
 
 
 @routes.put(
@@ -91,7 +91,7 @@ async def set_quota(
     wanted = NEW_QUOTA.read(body)
     check_limit(quota, wanted.limit, "$.limit")
     found = await quotas.set(namespace, quota, wanted.limit, wanted.reason, now=clock.now(), expected=expected)
-    return stored(_view(found), found.revision)
+    return answer_stored(_view(found), found.revision)
 
 
 @routes.delete(
@@ -107,7 +107,7 @@ async def unset_quota(
     reason: Annotated[str, Query(max_length=1000, description="Stored in the history.")] = "",
 ) -> Response:
     """Removes the quota and returns what it was. Jobs that wait for it start."""
-    return rendered(_view(await quotas.unset(namespace, quota, reason, now=clock.now(), expected=expected)))
+    return json_response(_view(await quotas.unset(namespace, quota, reason, now=clock.now(), expected=expected)))
 
 
 def _view(use: QuotaUse) -> dict[str, Any]:

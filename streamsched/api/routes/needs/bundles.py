@@ -11,9 +11,9 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streamsched.api.body import received
+from streamsched.api.body import receive
 from streamsched.api.deps import BundlesDep, ClockDep, NamespaceDep, ServicesDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import ARCHIVE, Body, Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.domain.errors import DecodeError
@@ -30,7 +30,7 @@ _IN_MEMORY = 1024 * 1024
 @routes.get("", "List bundles", may=VIEW, answers=BUNDLE.whole_list("bundles"))
 async def list_bundles(namespace: NamespaceDep, bundles: BundlesDep) -> Response:
     """The bundles of the namespace, the newest first, at most 1000. `programs`: how many refer to it."""
-    return rendered({"bundles": [BUNDLE.answer_of(each) for each in await bundles.list(namespace)]})
+    return json_response({"bundles": [BUNDLE.answer_of(each) for each in await bundles.list(namespace)]})
 
 
 @routes.post("/{digest}/use", "Ask for a bundle", may=DEPLOY, answers=BUNDLE_USE.answer)
@@ -41,7 +41,7 @@ async def use_bundle(namespace: NamespaceDep, digest: str, services: ServicesDep
     check_digest(digest, "$.digest")
     exists = await services.programs.bundles.use(namespace, digest, now=clock.now())
     limit = services.settings.programs.bundle_limit
-    return rendered(BUNDLE_USE.answer_of(namespace=namespace, digest=digest, exists=exists, limit=limit))
+    return json_response(BUNDLE_USE.answer_of(namespace=namespace, digest=digest, exists=exists, limit=limit))
 
 
 @routes.put("/{digest}", "Upload a bundle", may=DEPLOY, body=Body({ARCHIVE: "Archive"}), answers=STORED_BUNDLE.answer)
@@ -64,7 +64,7 @@ async def put_bundle(
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spooled:
         archive: BinaryIO = spooled  # type: ignore[assignment]
         size, found = 0, sha256()
-        async for chunk in received(request):
+        async for chunk in receive(request):
             size += len(chunk)
             if size > limit:
                 raise _too_large(limit)
@@ -77,7 +77,7 @@ async def put_bundle(
             namespace, digest, chunks_of(archive), size=size, files=len(files), now=clock.now()
         )
     stored = STORED_BUNDLE.answer_of(namespace=namespace, digest=digest, bytes=size, files=len(files), new=new)
-    return rendered(stored)
+    return json_response(stored)
 
 
 def _too_large(limit: int) -> HTTPException:

@@ -11,7 +11,7 @@ from streamsched.api.access.authorise import CallerDep
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import GrantDeskDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, DEPLOY, VIEW
@@ -39,7 +39,7 @@ async def list_grants(namespace: str, desk: GrantDeskDep, after: After = "", lim
     """
     check_namespace(namespace)
     found = await desk.list_of(namespace, after=grant_position(after) if after else None, limit=limit + 1)
-    return rendered(page("grants", found, limit, NAMESPACE_GRANT.write, grant_cursor))
+    return json_response(page("grants", found, limit, NAMESPACE_GRANT.write, grant_cursor))
 
 
 @routes.put(
@@ -73,7 +73,7 @@ async def put_grant(namespace: str, body: BodyObject, caller: CallerDep, desk: G
         reason=wanted.reason,
         by=caller.name,
     )
-    return rendered(_decided(grant, await desk.decide(grant)))
+    return json_response(_decision(grant, await desk.decide(grant)))
 
 
 @routes.delete("/namespaces/{namespace}/grants", "Take back a grant", may=DEPLOY, answers=DECIDED, missing=True)
@@ -98,7 +98,7 @@ async def delete_grant(
         by=caller.name,
     )
     former, suspended = await desk.remove(wanted)
-    return rendered(_decided(former, suspended))
+    return json_response(_decision(former, suspended))
 
 
 @routes.put(
@@ -108,7 +108,7 @@ async def put_group_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Re
     """Makes `namespace` the owner of the group: it may use the name, and decides who else may. Without this it is the
     namespace that declared the group first.
     """
-    return await _handed_over(SharedKind.GROUP, name, body, desk)
+    return await _hand_over(SharedKind.GROUP, name, body, desk)
 
 
 @routes.put(
@@ -118,19 +118,19 @@ async def put_pool_owner(name: str, body: BodyObject, desk: GrantDeskDep) -> Res
     """Makes `namespace` the owner of the pool: it may use the name, and decides who else may. Without this it is the
     namespace that declared the pool first.
     """
-    return await _handed_over(SharedKind.POOL, name, body, desk)
+    return await _hand_over(SharedKind.POOL, name, body, desk)
 
 
-def _decided(grant: NamespaceGrant, suspended: Sequence[ScheduleRef]) -> dict[str, Any]:
+def _decision(grant: NamespaceGrant, suspended: Sequence[ScheduleRef]) -> dict[str, Any]:
     return {**NAMESPACE_GRANT.write(grant), "suspended": [str(ref) for ref in suspended]}
 
 
-async def _handed_over(kind: SharedKind, name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
+async def _hand_over(kind: SharedKind, name: str, body: BodyObject, desk: GrantDeskDep) -> Response:
     check_group_name(name, "$")
     namespace = NEW_OWNER.read(body).namespace
     check_namespace(namespace)
     await desk.hand_over(kind, name, namespace)
-    return rendered(SHARED_NAME.answer_of(kind=kind, name=name, namespace=namespace))
+    return json_response(SHARED_NAME.answer_of(kind=kind, name=name, namespace=namespace))
 
 
 def grant_cursor(grant: NamespaceGrant) -> str:

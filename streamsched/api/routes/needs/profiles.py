@@ -10,10 +10,10 @@ from typing import Annotated, Final
 from starlette.responses import Response
 
 from streamsched.api.access.authorise import CallerDep, require
-from streamsched.api.body import BodyObject, reasoned
+from streamsched.api.body import BodyObject, split_reason
 from streamsched.api.deps import ClockDep, ProfilesDep, ServicesDep
-from streamsched.api.preconditions import ExpectedDep, TaggedDep, stored
-from streamsched.api.rendering import rendered
+from streamsched.api.preconditions import ExpectedDep, TaggedDep, answer_stored
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -71,7 +71,7 @@ NamespaceDep = Annotated[str, Depends(profile_namespace)]
 @routes.get("", "List Spark profiles", may=VIEW, answers=PROFILE.whole_list("profiles", "SparkProfileList"))
 async def list_profiles(namespace: NamespaceDep, profiles: ProfilesDep) -> Response:
     """The profiles of the namespace, and those of the installation (namespace `*`)."""
-    return rendered({"profiles": [PROFILE.write(each) for each in await profiles.list(namespace)]})
+    return json_response({"profiles": [PROFILE.write(each) for each in await profiles.list(namespace)]})
 
 
 @routes.get("/{profile}", "Get a Spark profile", may=VIEW, answers=PROFILE.answer)
@@ -98,13 +98,13 @@ async def set_profile(
     settings that driver and executors read: `shell` is false.
     """
     _require_admin(caller, namespace)
-    reason, rest = reasoned(body)
+    reason, rest = split_reason(body)
     wanted = profile_from_json(profile, rest)
     if wanted.master is not None and namespace != EVERYWHERE:
         require(caller.may_use_master(namespace, wanted.master))
     now, shell = services.clock.now(), isinstance(caller.may_execute(namespace), Allowed)
     found = await services.programs.profiles.set(namespace, wanted, reason, now=now, expected=expected, shell=shell)
-    return stored(PROFILE.write(found), found.revision)
+    return answer_stored(PROFILE.write(found), found.revision)
 
 
 @routes.delete("/{profile}", "Delete a Spark profile", may=DEPLOY, answers=PROFILE.answer, conflict=True)
@@ -125,7 +125,7 @@ async def delete_profile(
     _require_admin(caller, namespace)
     now = clock.now()
     deleted = await profiles.delete(namespace, profile, force=force, reason=reason, now=now, expected=expected)
-    return rendered(PROFILE.write(deleted))
+    return json_response(PROFILE.write(deleted))
 
 
 def _require_admin(caller: CallerDep, namespace: str) -> None:

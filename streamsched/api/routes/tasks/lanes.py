@@ -7,7 +7,7 @@ from typing import Annotated
 from starlette.responses import Response
 
 from streamsched.api.deps import ClockDep, TasksDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routes.tasks.views import LANE
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -25,4 +25,4 @@ async def get_lane(
     name: Annotated[str, Query(max_length=600, description="Name of the lane.")],
 ) -> Response:
     """The task that is in flight in the lane or is its head, how many tasks it has (up to 10000), and why it waits."""
-    return rendered(LANE.write(await tasks.lane(queue, name, now=clock.now())))
+    return json_response(LANE.write(await tasks.lane(queue, name, now=clock.now())))

@@ -9,7 +9,7 @@ from starlette.responses import Response
 
 from streamsched.api.body import BodyObject
 from streamsched.api.deps import TaskPartitionsDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import ADMINISTER_ALL, VIEW_ALL
 from streamsched.store.tasks.partitions import PartitionsRecord
@@ -23,7 +23,7 @@ async def get_partitions(partitions: TaskPartitionsDep) -> Response:
     """`partitions`: new lanes go to so many. While it changes, `wanted` is another number or `settled` is false, and
     `step` says what is next: `await_owners`, `switch` or `move`. `taken`: how many partitions have, or had, an owner.
     """
-    return rendered(_view(await partitions.get()))
+    return json_response(_view(await partitions.get()))
 
 
 @routes.put(
@@ -38,7 +38,7 @@ async def set_partitions(body: BodyObject, partitions: TaskPartitionsDep) -> Res
     deliver; ask again until `settled` is true. Idempotent; a later change replaces an earlier one.
     """
     wanted = NEW_PARTITIONS.read(body)
-    return rendered(_view(await partitions.want(wanted.partitions)), status=HTTPStatus.ACCEPTED)
+    return json_response(_view(await partitions.want(wanted.partitions)), status=HTTPStatus.ACCEPTED)
 
 
 def _view(found: PartitionsRecord) -> dict[str, Any]:

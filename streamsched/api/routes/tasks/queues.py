@@ -8,11 +8,11 @@ from typing import Annotated
 from starlette.responses import Response
 
 from streamsched.api.access.definitions import check_destination
-from streamsched.api.body import BodyBytes, BodyObject, decode_body, reason_of, reasoned
+from streamsched.api.body import BodyBytes, BodyObject, decode_body, reason_of, split_reason
 from streamsched.api.bounds.request_limits import TASKS
 from streamsched.api.deps import ClockDep, QueuesDep, ServicesDep, TasksDep
 from streamsched.api.paging import After, Limit, moment_cursor, page, read_moment_cursor
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routes.tasks.views import REGISTERED, TASK_PAGE, queue_view, task_view
 from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Routes
@@ -38,13 +38,13 @@ async def list_queues(queues: QueuesDep, after: After = "", limit: Limit = 100) 
     ready.
     """
     found = await queues.page(after=after, limit=limit + 1)
-    return rendered(page("queues", found, limit, queue_view, lambda each: each.queue.name))
+    return json_response(page("queues", found, limit, queue_view, lambda each: each.queue.name))
 
 
 @routes.get("/{queue}", "Get a queue", may=VIEW_ALL, answers=QUEUE.answer)
 async def get_queue(queue: str, queues: QueuesDep) -> Response:
     """The queue with its policy."""
-    return rendered(queue_view(await queues.get(queue)))
+    return json_response(queue_view(await queues.get(queue)))
 
 
 @routes.put(
@@ -59,7 +59,7 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
     permit. `reason` (optional) is stored in the history. 409 when `identity` would
     change, or there are 1000 other queues.
     """
-    reason, content = reasoned(body)
+    reason, content = split_reason(body)
     policy = POLICY.read(content)
     if isinstance(policy.target, WebhookTarget) is not is_webhook_queue(queue):
         raise InvalidDefinitionError(
@@ -67,7 +67,7 @@ async def set_queue(queue: str, body: BodyObject, services: ServicesDep) -> Resp
         )
     if isinstance(policy.target, HttpTarget):
         check_destination(policy.target.url, services.settings.programs.outgoing_networks, "$.target.url")
-    return rendered(queue_view(await services.tasks.queues.set(queue, policy, reason, now=services.clock.now())))
+    return json_response(queue_view(await services.tasks.queues.set(queue, policy, reason, now=services.clock.now())))
 
 
 @routes.post(
@@ -98,7 +98,7 @@ async def register_tasks(queue: str, body: BodyBytes, tasks: TasksDep, clock: Cl
         if isinstance(content, list):
             raise
         raise InvalidError(exc.path.replace("$[0]", "$", 1), exc.reason) from exc
-    return rendered({"tasks": [REGISTERED.write(each) for each in found]}, status=HTTPStatus.ACCEPTED)
+    return json_response({"tasks": [REGISTERED.write(each) for each in found]}, status=HTTPStatus.ACCEPTED)
 
 
 @routes.get("/{queue}/tasks", "List tasks of a queue", may=VIEW_ALL, answers=TASK_PAGE)
@@ -119,9 +119,9 @@ async def list_tasks(
         if lane is not None:
             raise InvalidError("lane", "is only for tasks that have not ended")
         found = await tasks.ended_tasks(queue, after=cursor, limit=limit + 1)
-        return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.ended_at, each.id)))  # type: ignore[arg-type]
+        return json_response(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.ended_at, each.id)))  # type: ignore[arg-type]
     found = await tasks.live_tasks(queue, lane=lane, after=cursor, limit=limit + 1)
-    return rendered(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
+    return json_response(page("tasks", found, limit, task_view, lambda each: moment_cursor(each.due_at, each.id)))
 
 
 @routes.order("/{queue}/pause", "Pause a queue", may=OPERATE_ALL, answers=QUEUE.answer)
@@ -129,10 +129,10 @@ async def pause(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep
     """Tasks are registered, none is started, and those in flight go on. `reason` (optional) is stored in the
     history.
     """
-    return rendered(queue_view(await queues.pause(queue, True, reason_of(body), now=clock.now())))
+    return json_response(queue_view(await queues.pause(queue, True, reason_of(body), now=clock.now())))
 
 
 @routes.order("/{queue}/resume", "Resume a queue", may=OPERATE_ALL, answers=QUEUE.answer)
 async def resume(queue: str, body: BodyObject, queues: QueuesDep, clock: ClockDep) -> Response:
     """Tasks are started again. `reason` (optional) is stored in the history."""
-    return rendered(queue_view(await queues.pause(queue, False, reason_of(body), now=clock.now())))
+    return json_response(queue_view(await queues.pause(queue, False, reason_of(body), now=clock.now())))

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ClockDep, TasksDep, TaskStreamsDep
-from streamsched.api.rendering import rendered
+from streamsched.api.rendering import json_response
 from streamsched.api.routes.tasks.views import EXPLAINED_TASK, REASON, TASK, TASK_WITH_ENDS, task_view
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import NOTHING, OPERATE_ALL, VIEW_ALL, Rule, Scope
@@ -32,7 +32,7 @@ async def list_owners(streams: TaskStreamsDep) -> Response:
     one of them.
     """
     found = await streams.all()
-    return rendered({"owners": [OWNER.answer_of(id=owner, url=url) for owner, url in found.items()]})
+    return json_response({"owners": [OWNER.answer_of(id=owner, url=url) for owner, url in found.items()]})
 
 
 @routes.get("/{task}", "Get a task", may=VIEW_ALL, answers=TASK_WITH_ENDS)
@@ -42,7 +42,7 @@ async def get_task(task: str, tasks: TasksDep) -> Response:
     """
     found = await tasks.get(task)
     ends = await tasks.ends(task, limit=_ENDS)
-    return rendered({**task_view(found), "ends": [task_view(each) for each in ends]})
+    return json_response({**task_view(found), "ends": [task_view(each) for each in ends]})
 
 
 @routes.get("/{task}/why", "Explain why a task waits", may=VIEW_ALL, answers=EXPLAINED_TASK)
@@ -51,13 +51,13 @@ async def get_why(task: str, tasks: TasksDep, clock: ClockDep) -> Response:
     ended.
     """
     found, reasons = await tasks.explain(task, now=clock.now())
-    return rendered({**task_view(found), "reasons": [REASON.write(each) for each in reasons]})
+    return json_response({**task_view(found), "reasons": [REASON.write(each) for each in reasons]})
 
 
 @routes.order("/{task}/cancel", "Cancel a task", may=OPERATE_ALL, answers=TASK.answer)
 async def cancel(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> Response:
     """Ends a task that was not started; 409 otherwise. `reason` (optional) is stored in the history."""
-    return rendered(task_view(await tasks.cancel(task, reason_of(body), now=clock.now())))
+    return json_response(task_view(await tasks.cancel(task, reason_of(body), now=clock.now())))
 
 
 @routes.order("/{task}/drop", "Drop a task", may=OPERATE_ALL, answers=TASK.answer)
@@ -65,7 +65,7 @@ async def drop(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     """Ends a task in any state, so that its lane goes on; a delivery on its way is stopped within seconds. 409 when it
     has ended otherwise. `reason` (optional) is stored in the history.
     """
-    return rendered(task_view(await tasks.drop(task, reason_of(body), now=clock.now())))
+    return json_response(task_view(await tasks.drop(task, reason_of(body), now=clock.now())))
 
 
 @routes.order("/{task}/run", "Make a task due now", may=OPERATE_ALL, answers=TASK.answer)
@@ -74,7 +74,7 @@ async def run(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) -> 
     or has ended. `reason` (optional) is stored in the history.
     """
     now = clock.now()
-    return rendered(task_view(await tasks.move(task, now, reason_of(body), now=now)))
+    return json_response(task_view(await tasks.move(task, now, reason_of(body), now=now)))
 
 
 @routes.post(
@@ -90,4 +90,4 @@ async def move(task: str, body: BodyObject, tasks: TasksDep, clock: ClockDep) ->
     due_at = add_duration(now, wanted.after) if wanted.after is not None else wanted.due
     assert due_at is not None
     check_instant(due_at, "$.due")
-    return rendered(task_view(await tasks.move(task, due_at, wanted.reason, now=now)))
+    return json_response(task_view(await tasks.move(task, due_at, wanted.reason, now=now)))

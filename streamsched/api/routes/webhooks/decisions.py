@@ -66,7 +66,7 @@ async def follow_decisions(
     def wants(line: WorkLine) -> bool:
         return (namespace is None or line.namespace == namespace) and (wanted is None or line.schedule == wanted)
 
-    async def allowed() -> None:
+    async def check_access() -> None:
         caller = await services.access.authentication.caller(request.headers.get("authorization"))
         check_rule(caller, VIEW_LIST, request)
         if namespace is not None:
@@ -74,11 +74,11 @@ async def follow_decisions(
 
     services.webhooks.decisions.places.check(caller)
     most_s = inf if seconds is None else seconds
-    stream = services.webhooks.decisions.follow(caller, begin, wants, allowed, most_s=most_s)
-    return StreamingResponse(_measured(stream, services), media_type=MEDIA, headers=HEADERS)
+    stream = services.webhooks.decisions.follow(caller, begin, wants, check_access, most_s=most_s)
+    return StreamingResponse(_count_client(stream, services), media_type=MEDIA, headers=HEADERS)
 
 
-async def _measured(stream: AsyncGenerator[bytes, None], services: ApiServices) -> AsyncIterator[bytes]:
+async def _count_client(stream: AsyncGenerator[bytes, None], services: ApiServices) -> AsyncIterator[bytes]:
     """The stream, while which its client is counted."""
 
     def measure() -> None:

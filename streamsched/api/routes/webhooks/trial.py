@@ -33,7 +33,7 @@ class Trial:
 TRIAL: Final = JsonShape(Trial, "WebhookTest", outside=("task",))
 
 
-async def tried(services: ApiServices, webhook: str) -> Trial:
+async def send_trial(services: ApiServices, webhook: str) -> Trial:
     """Has a launcher send one event of type `streamsched.webhook.test`, and waits up to 20 s for the answer.
 
     Raises:

@@ -14,8 +14,8 @@ from streamsched.api.access.definitions import check_destination
 from streamsched.api.body import BodyObject, reason_of
 from streamsched.api.deps import ClockDep, NamespaceDep, ServicesDep, WebhooksDep
 from streamsched.api.paging import After, Limit, page
-from streamsched.api.rendering import rendered
-from streamsched.api.routes.webhooks.trial import TRIAL, tried
+from streamsched.api.rendering import json_response
+from streamsched.api.routes.webhooks.trial import TRIAL, send_trial
 from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import DEPLOY, VIEW
 from streamsched.codec.json.reading import Fields
@@ -39,7 +39,7 @@ async def list_webhooks(
 ) -> Response:
     """A page, ordered by name, with how the deliveries of each go."""
     found = await webhooks.page(namespace, after=after, limit=limit + 1)
-    return rendered(page("webhooks", found, limit, webhook_view, lambda each: each.webhook.name))
+    return json_response(page("webhooks", found, limit, webhook_view, lambda each: each.webhook.name))
 
 
 @routes.get("/{webhook}", "Get a webhook", may=VIEW, answers=STATE.answer)
@@ -48,7 +48,7 @@ async def get_webhook(namespace: NamespaceDep, webhook: str, webhooks: WebhooksD
     that it does not want. `failingSince`, `error`, `attempts` and `nextAt`: of deliveries that failed. What follows
     `?` in its URL is not shown.
     """
-    return rendered(webhook_view(await webhooks.get(f"{namespace}.{webhook}")))
+    return json_response(webhook_view(await webhooks.get(f"{namespace}.{webhook}")))
 
 
 @routes.post("", "Create a webhook", may=DEPLOY, body=NEW.body, answers={201: CREATED.answer}, conflict=True)
@@ -71,7 +71,7 @@ async def post_webhook(
     check_destination(made.url, services.settings.programs.outgoing_networks, "$.url")
     secret = _new_secret() if made.secret is None else None
     record = await services.webhooks.store.create(made, secret=secret, by=caller.name, now=services.clock.now())
-    return rendered(webhook_view(record, CREATED, signing_secret=secret), status=HTTPStatus.CREATED)
+    return json_response(webhook_view(record, CREATED, signing_secret=secret), status=HTTPStatus.CREATED)
 
 
 @routes.patch("/{webhook}", "Change a webhook", may=DEPLOY, body=CHANGED, answers=CREATED.answer, conflict=True)
@@ -88,7 +88,7 @@ async def change_webhook(
     keep_old = _old_secret_for(Fields(body))
     members = {each: value for each, value in body.items() if each != _OLD_SECRET_FOR}
 
-    def changed(before: Webhook) -> Webhook:
+    def change(before: Webhook) -> Webhook:
         after = DEFINITION.read({**DEFINITION.write(before), **members}, namespace=namespace, name=webhook)
         if after.url != before.url:
             check_destination(after.url, services.settings.programs.outgoing_networks, "$.url")
@@ -96,13 +96,13 @@ async def change_webhook(
 
     record = await services.webhooks.store.change(
         f"{namespace}.{webhook}",
-        changed,
+        change,
         secret=secret,
         keep_old=keep_old,
         by=caller.name,
         now=services.clock.now(),
     )
-    return rendered(webhook_view(record, CREATED, signing_secret=secret))
+    return json_response(webhook_view(record, CREATED, signing_secret=secret))
 
 
 @routes.order("/{webhook}/enable", "Enable a webhook", may=DEPLOY, answers=STATE.answer)
@@ -111,7 +111,7 @@ async def enable_webhook(
 ) -> Response:
     """It goes on with the first change that was not accepted, as far as the history is kept. Idempotent."""
     reason = reason_of(body)
-    return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", True, reason, now=clock.now())))
+    return json_response(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", True, reason, now=clock.now())))
 
 
 @routes.order("/{webhook}/disable", "Disable a webhook", may=DEPLOY, answers=STATE.answer)
@@ -120,7 +120,7 @@ async def disable_webhook(
 ) -> Response:
     """Nothing more is sent; a delivery on its way ends. Changes wait for it to be enabled. Idempotent."""
     reason = reason_of(body)
-    return rendered(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", False, reason, now=clock.now())))
+    return json_response(webhook_view(await webhooks.enable(f"{namespace}.{webhook}", False, reason, now=clock.now())))
 
 
 @routes.order("/{webhook}/test", "Test a webhook", may=DEPLOY, answers=TRIAL.answer)
@@ -134,7 +134,7 @@ async def try_webhook(
     `{"accepted", "answer"}`; `accepted` null: no launcher has sent it by then. 409 when the webhook is disabled.
     """
     reason_of(body)
-    return rendered(TRIAL.write(await tried(services, f"{namespace}.{webhook}")))
+    return json_response(TRIAL.write(await send_trial(services, f"{namespace}.{webhook}")))
 
 
 @routes.delete("/{webhook}", "Delete a webhook", may=DEPLOY, answers=STATE.answer)
@@ -142,7 +142,7 @@ async def delete_webhook(namespace: NamespaceDep, webhook: str, webhooks: Webhoo
     """Deletes it with the changes that wait for it, and returns what it was."""
     found = await webhooks.get(f"{namespace}.{webhook}")
     await webhooks.delete(found.webhook.id)
-    return rendered(webhook_view(found))
+    return json_response(webhook_view(found))
 
 
 def _old_secret_for(fields: Fields) -> timedelta | None:

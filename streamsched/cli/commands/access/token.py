@@ -11,7 +11,7 @@ import typer
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, console, print_record, print_structured
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.request import CommandRequest, request_command
+from streamsched.cli.resources.request import CommandRequest, action_request, request_command
 from streamsched.cli.server import UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind, plain_text
 from streamsched.client.api_call import api_path
@@ -119,11 +119,9 @@ def list_() -> Query:
 @request_command
 def revoke(token: TokenArgument) -> CommandRequest:
     """Revokes a token. Within a second no API process accepts it."""
-    return CommandRequest(
-        method="POST",
-        path=api_path("tokens", token, "revoke"),
-        body={},
-        show=lambda found: f"token '{plain_text(found['name'])}' is revoked",
+    return action_request(
+        api_path("tokens", token, "revoke"),
+        lambda found: f"token '{plain_text(found['name'])}' is revoked",
         names=lambda found: [found["name"]],
     )
 

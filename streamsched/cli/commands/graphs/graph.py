@@ -38,7 +38,7 @@ from streamsched.cli.output import (
     print_json,
     print_structured,
 )
-from streamsched.cli.resources.request import CommandRequest, Table, reason_body, request_command
+from streamsched.cli.resources.request import CommandRequest, Table, action_request, request_command
 from streamsched.cli.server import ReasonOption, UrlOption
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.domain.errors import InvalidError
@@ -223,13 +223,13 @@ def cancel(
 ) -> CommandRequest:
     """Fails nodes that wait, and cancels the jobs of queued ones. Runs go on: end them with `run kill`."""
     app, name = task_path(task)
-    body = reason_body(reason, task=name, jobIds=job_id)
-    return CommandRequest(
-        method="POST",
-        path=f"/v1/graphs/{app}/cancel",
-        body=body,
-        show=_print_cancelled,
+    return action_request(
+        f"/v1/graphs/{app}/cancel",
+        _print_cancelled,
+        reason=reason,
         names=lambda found: map(short_name, (*found["cancelled"], *found["running"])),
+        task=name,
+        jobIds=job_id,
     )
 
 

@@ -34,7 +34,7 @@ def _row(cluster: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "name": cluster["name"],
         "probe": cluster["probe"] or "not configured at this API",
-        "last reading": "; ".join(_reading(cluster)),
+        "last reading": "; ".join(_load_lines(cluster)),
         "at": None if at is None else moment(at) + (" (stale)" if cluster["stale"] else ""),
         "waiting": cluster["waiting"],
         "gates": "\n".join(_gate(each) for each in cluster["gates"]) or None,
@@ -49,7 +49,7 @@ def list_clusters() -> Query:
     return Query("/v1/clusters")
 
 
-def _reading(cluster: Mapping[str, Any]) -> Iterator[str]:
+def _load_lines(cluster: Mapping[str, Any]) -> Iterator[str]:
     if cluster["failed"]:
         yield f"fails since {moment(cluster['failingSince'])}: {cluster['failed']}"
     if cluster["readAt"] is None:

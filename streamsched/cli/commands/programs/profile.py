@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any
 
 import typer
 
@@ -26,7 +26,6 @@ NamespaceOption = Annotated[
         "--namespace", help="Namespace of the profile; '*': of the installation, for programs of all namespaces."
     ),
 ]
-_EVERYWHERE: Final = "*"
 
 
 def commands() -> typer.Typer:

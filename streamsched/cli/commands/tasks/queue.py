@@ -13,7 +13,7 @@ from streamsched.cli.arguments import pairs
 from streamsched.cli.group import new_group
 from streamsched.cli.output import Format, FormatOption, print_answer, print_record, print_structured
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
+from streamsched.cli.resources.request import CommandRequest, action_request, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.client.api_call import api_path
@@ -130,13 +130,13 @@ def set_queue(
 @request_command
 def pause(queue: QueueName, *, reason: ReasonOption = "") -> CommandRequest:
     """Pauses a queue: tasks are registered and none is started."""
-    return _pausing(queue, "pause", reason)
+    return _request(queue, "pause", reason)
 
 
 @request_command
 def resume(queue: QueueName, *, reason: ReasonOption = "") -> CommandRequest:
     """Resumes a queue."""
-    return _pausing(queue, "resume", reason)
+    return _request(queue, "resume", reason)
 
 
 def target_text(target: Mapping[str, Any]) -> str:
@@ -144,12 +144,12 @@ def target_text(target: Mapping[str, Any]) -> str:
     return " ".join(str(target[name]) for name in ("type", "url", "event") if name in target)
 
 
-def _pausing(queue: str, order: str, reason: str) -> CommandRequest:
+def _request(queue: str, action: str, reason: str) -> CommandRequest:
     def show(found: Mapping[str, Any]) -> str:
         state = "paused" if found["paused"] else "not paused"
         return f"queue {queue} is {state}: {found['tasks']} tasks, {found['inFlight']} in flight"
 
-    return CommandRequest(method="POST", path=api_path("queues", queue, order), body=reason_body(reason), show=show)
+    return action_request(api_path("queues", queue, action), show, reason=reason)
 
 
 def _print(found: Mapping[str, Any]) -> None:

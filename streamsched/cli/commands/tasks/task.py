@@ -22,7 +22,7 @@ from streamsched.cli.output import (
     print_structured,
 )
 from streamsched.cli.resources.listing import Listing, Query, list_command
-from streamsched.cli.resources.request import CommandRequest, reason_body, request_command
+from streamsched.cli.resources.request import CommandRequest, action_request, request_command
 from streamsched.cli.server import ReasonOption, UrlOption, ask
 from streamsched.cli.table import Column, ColumnKind
 from streamsched.client.api_call import api_path
@@ -188,14 +188,12 @@ def print_reasons(reasons: list[dict[str, Any]]) -> None:
         console().print(f"  {local_times(each['text'])}", markup=False)
 
 
-def _request(task: str, action: str, reason: str, **body: str) -> CommandRequest:
+def _request(task: str, action: str, reason: str, **body: Any) -> CommandRequest:
     def show(found: Mapping[str, Any]) -> None:
         until = f", next {moment(found['nextAt'])}" if found["nextAt"] else ""
         console().print(f"{found['id']} is {colour_state(found['state'])}{until}")
 
-    return CommandRequest(
-        method="POST", path=api_path("tasks", task, action), body=reason_body(reason, **body), show=show
-    )
+    return action_request(api_path("tasks", task, action), show, reason=reason, **body)
 
 
 def _print(found: Mapping[str, Any]) -> None:

@@ -308,4 +308,4 @@ _READERS: Final[Mapping[str, Callable[[Mapping[str, Any], str], Fact]]] = Mappin
 
 
 #: As a form of events.
-NOTIFICATION: Final = EventForm(is_notification, from_json)
+NOTIFICATION: Final = EventForm("CDAP notification", is_notification, from_json)

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
-from streamsched.api.routes.webhooks.trial import tried
+from streamsched.api.routes.webhooks.trial import send_trial
 from streamsched.api.routes.webhooks.webhooks import shown_url, webhook_view
 from streamsched.api.routing.rules import DEPLOY, VIEW, VIEW_LIST
 from streamsched.domain.access.permission import Permission
@@ -100,7 +100,7 @@ async def order(visit: Visit) -> Response:
         raise NotFoundError("order", wanted)
     href = webhook_href(visit.param("namespace"), visit.param("webhook"))
     if wanted == _TEST:
-        trial = await tried(visit.api, webhook)
+        trial = await send_trial(visit.api, webhook)
         return RedirectResponse(f"{href}?{urlencode({'trial': trial.task})}", HTTPStatus.SEE_OTHER)
     note = reason_text(visit, visit.form.get("note", ""))
     await visit.api.webhooks.store.enable(webhook, wanted == "enable", note, now=visit.now)

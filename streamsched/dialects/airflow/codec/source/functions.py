@@ -34,7 +34,7 @@ def returned_value(function: Function, reader: LiteralReader, bound: Mapping[str
     """
     match [each for each in function.body if not _is_nothing(each)]:
         case [ast.Return(value=ast.expr() as value)]:
-            with reader.binding({**dict.fromkeys(_parameters(function)), **bound}):
+            with reader.bind({**dict.fromkeys(_parameters(function)), **bound}):
                 return reader.read(value)
         case _:
             raise UnreadableError(function, f"what function {function.name} returns is known only when it is called")

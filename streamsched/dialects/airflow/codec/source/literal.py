@@ -99,7 +99,7 @@ class LiteralReader:
         return self._bound
 
     @contextmanager
-    def binding(self, values: Mapping[str, Any]) -> Generator[None]:
+    def bind(self, values: Mapping[str, Any]) -> Generator[None]:
         """Within this context these names have these values."""
         before = self._bound
         self._bound = {**before, **values}

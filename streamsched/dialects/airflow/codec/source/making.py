@@ -55,7 +55,7 @@ class TaskMaker:
             each.finish("no task takes it: each call gives another")
 
     @contextmanager
-    def doubting(self, why: str) -> Generator[None]:
+    def doubt(self, why: str) -> Generator[None]:
         """Tasks that are made within this context are placeholders, unless `why` is empty."""
         before = self._doubt
         self._doubt = before or why
@@ -65,7 +65,7 @@ class TaskMaker:
             self._doubt = before
 
     @contextmanager
-    def grouping(
+    def open_group(
         self, made_by: ast.Call | MakingCall, function: ast.FunctionDef | ast.AsyncFunctionDef | None = None
     ) -> Generator[dict[str, None]]:
         """Tasks that are made within this context are in a group: its id is before theirs. Gives their names."""

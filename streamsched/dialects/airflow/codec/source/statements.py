@@ -112,7 +112,7 @@ class StatementReader:
         inner += [each for handler in getattr(statement, "handlers", ()) for each in handler.body]
         inner += [each for case in getattr(statement, "cases", ()) for each in case.body]
         before = set(self.tasks)
-        with self._maker.doubting(f"{why} (line {statement.lineno})"):
+        with self._maker.doubt(f"{why} (line {statement.lineno})"):
             self.read(inner)
         if before != set(self.tasks):
             self._note(
@@ -134,7 +134,7 @@ class StatementReader:
         self._turns += len(turns)
         for each in turns:
             bound = {names[0]: each} if len(names) == 1 else dict(zip(names, each, strict=False))
-            with self._reader.binding(bound):
+            with self._reader.bind(bound):
                 self.read(body)
 
     @staticmethod
@@ -168,7 +168,7 @@ class StatementReader:
             match item.context_expr:
                 case ast.Call() as call if called_name(call) == "TaskGroup":
                     variable = item.optional_vars.id if isinstance(item.optional_vars, ast.Name) else ""
-                    with self._maker.grouping(call) as names:
+                    with self._maker.open_group(call) as names:
                         self.read(body)
                     if variable:
                         self._names.put(variable, self._group(names), listed=True)
@@ -242,13 +242,13 @@ class StatementReader:
     def _read_comprehension(self, element: ast.expr, target: ast.expr, over: ast.expr) -> TaskSet:
         names, turns = self._targets(target), self._values_of(over)
         if turns is None or not names or self._turns + len(turns) > _MOST_TURNS:
-            with self._maker.doubting(f"`{source_of(over)}` is known only when the file is executed"):
+            with self._maker.doubt(f"`{source_of(over)}` is known only when the file is executed"):
                 return self._tasks_of(element)
         self._turns += len(turns)
         found = NO_TASKS
         for each in turns:
             bound = {names[0]: each} if len(names) == 1 else dict(zip(names, each, strict=False))
-            with self._reader.binding(bound):
+            with self._reader.bind(bound):
                 found = found.join(self._tasks_of(element))
         return found
 
@@ -371,7 +371,7 @@ class StatementReader:
                 if (found := self._tasks_of(each)).heads:
                     self._names.put(name, found)
         doubt = "" if own is not None else "the group is expanded, and its elements are not carried"
-        with self._maker.grouping(making, function) as names, self._maker.doubting(doubt):
+        with self._maker.open_group(making, function) as names, self._maker.doubt(doubt):
             self.read(function.body)
         self._names.restore(kept)
         found = self._group(names)
