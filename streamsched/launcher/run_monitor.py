@@ -85,6 +85,12 @@ class RunMonitor:
             UnavailableError: PostgreSQL is unavailable.
         """
         now = self._clock.now()
+        waiting = await self._store.any_wait()
+        started = await self._start_pending(now) if waiting.runs else 0
+        self._jobs_wait = waiting.jobs and await self._store.wake_for_room(now)
+        return started
+
+    async def _start_pending(self, now: datetime) -> int:
         for cancelled in await self._store.cancel_pending(now):
             log.info("run.cancelled", run=cancelled)
         for failed in await self._store.fail_unstarted(now, spawns=len(self._timeouts.spawns)):
@@ -98,7 +104,6 @@ class RunMonitor:
                 now, retry_at=retry_at, jitter=self._timeouts.jitter, room=room, pace=self._timeouts.pace
             )
         self._nothing_given = not wanted
-        self._jobs_wait = await self._store.wake_for_room(now)
         for run in wanted:
             try:
                 self._runners.spawn(run.run, run.kind)
@@ -111,15 +116,16 @@ class RunMonitor:
     async def next_due_at(self) -> datetime | None:
         """When `spawn` has work; while runs or jobs wait for room, when to check it; never before the pace permits."""
         full = self._clock.now() + _FULL
-        due = await self._store.next_spawn()
+        due, inline_due = await self._store.next_spawns()
         if due is not None and self._paced_until is not None:
             due = max(due, self._paced_until)
         if due is not None and (self._nothing_given or not any(self._room().values())):
             due = max(due, full)
         if self._jobs_wait:
             due = full if due is None else min(due, full)
-        inline_due = None if self._inline is None else await self._store.next_spawn(inline=True)
-        if inline_due is not None and self._inline is not None and not self._inline.room():
+        if self._inline is None:
+            inline_due = None
+        elif inline_due is not None and not self._inline.room():
             inline_due = max(inline_due, full)
         return min((each for each in (due, inline_due) if each is not None), default=None)
 

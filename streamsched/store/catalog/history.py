@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from streamsched.domain.history import HistoryEntry
 from streamsched.store.connections import Connection, Executor
-from streamsched.store.sql import Select, queries
+from streamsched.store.sql import COPIED, Select, queries
 
 _SQL = queries("catalog/history")
 
@@ -42,8 +42,10 @@ async def record_all(connection: Connection, entries: Sequence[HistoryEntry]) ->
 
 
 async def copy(connection: Connection, lines: Iterable[tuple[datetime, str, str, str, str]]) -> None:
-    """Writes many lines without detail, by COPY: (at, subject kind, subject, action, reason)."""
+    """Writes lines without detail, many by COPY: (at, subject kind, subject, action, reason)."""
     records = list(lines)
-    if records:
+    if len(records) < COPIED:
+        await record_all(connection, [HistoryEntry(*each) for each in records])
+    else:
         columns = ("at", "subject_kind", "subject", "action", "reason")
         await connection.copy_records_to_table("decisions", records=records, columns=columns)

@@ -7,7 +7,7 @@ from typing import Final
 
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
 from streamsched.store.connections import Connection, Pool, translate_errors
-from streamsched.store.sql import Select, fetch_value, queries, slices
+from streamsched.store.sql import COPIED, Select, fetch_value, queries, slices
 
 _SQL = queries("catalog/outbox")
 
@@ -36,8 +36,10 @@ async def list_unsent(connection: Connection, keys: Sequence[str]) -> list[int]:
 
 
 async def copy(connection: Connection, records: Sequence[OutboxRecord]) -> None:
-    """Writes many records by COPY, without returning their ids."""
-    if records:
+    """Writes records, many by COPY, without returning their ids."""
+    if len(records) < COPIED:
+        await write(connection, records)
+    else:
         await connection.copy_records_to_table("outbox", records=records, columns=("topic", "key", "value"))
 
 

@@ -6,7 +6,7 @@ which PostgreSQL ends when it is idle for long, waits for all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple
 
@@ -28,13 +28,16 @@ _COALESCED: Final = Select(queries("jobs/decisions")["coalesced"], _CoalescedJob
 PREFETCH: Final = 500
 
 
-async def with_coalesced_jobs(connection: Connection, decided: Sequence[DecidedProgram]) -> Sequence[DecidedProgram]:
+async def with_coalesced_jobs(
+    connection: Connection, decided: Sequence[DecidedProgram], coalesced: Collection[str]
+) -> Sequence[DecidedProgram]:
     """The decisions, each admission with the satisfactions coalesced into its job, earlier or in this batch.
+    `coalesced`: the jobs into which others were coalesced earlier.
 
     Raises:
         InvalidError: a stored satisfaction cannot be read.
     """
-    jobs = {job for each in decided for job in _jobs_with_coalesced(each)}
+    jobs = {job for each in decided for job in _jobs_with_coalesced(each) if job in coalesced}
     if not jobs:
         return decided
     stored: dict[str, list[ReadyJob]] = {}
@@ -44,15 +47,14 @@ async def with_coalesced_jobs(connection: Connection, decided: Sequence[DecidedP
 
 
 def _jobs_with_coalesced(decided: DecidedProgram) -> Sequence[str]:
-    """Jobs admitted, or joined to an admitted one, that waited before: others are coalesced only into waiting jobs."""
+    """Jobs admitted, or joined to an admitted one."""
     admitted = {decision.job for decision in decided.decisions if isinstance(decision, Admit)}
     if not admitted:
         return ()
     return [
         decision.job
-        for due_job, decision in zip(decided.input.due_jobs, decided.decisions, strict=True)
-        if due_job.held_by is not None
-        and (decision.job in admitted or (isinstance(decision, Join) and decision.into in admitted))
+        for decision in decided.decisions
+        if decision.job in admitted or (isinstance(decision, Join) and decision.into in admitted)
     ]
 
 

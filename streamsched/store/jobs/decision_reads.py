@@ -40,6 +40,8 @@ class _ProgramRow(NamedTuple):
     preferences: str | None
     metered: bool
     limited: bool
+    jobs: list[str]
+    schedules: list[str | None]
 
 
 class _DueRow(NamedTuple):
@@ -66,6 +68,7 @@ class _JobRow(NamedTuple):
     command: str | None
     command_reason: str | None
     ready: str
+    coalesced: bool
 
 
 class _WaitingJob(NamedTuple):
@@ -131,11 +134,14 @@ class _LockedProgram:
 
 @dataclass(frozen=True, slots=True)
 class LockedInputs:
-    """Inputs by program, longest waiting jobs first, without the resources; `failed`: why jobs are in no input."""
+    """Inputs by program, longest waiting jobs first, without the resources; `failed`: why jobs are in no input;
+    `coalesced`: the jobs into which others are coalesced.
+    """
 
     inputs: Mapping[str, DecisionInput]
     resources: Resources
     failed: Mapping[str, str]
+    coalesced: Collection[str] = ()
 
 
 async def lock_and_read(
@@ -151,10 +157,8 @@ async def lock_and_read(
     nothing = LockedInputs({}, Resources(), {})
     if wait and not await _wait_for_program(connection, programs[0]):
         return nothing
-    locked = await _lock_programs(connection, programs)
-    if jobs is None:
-        due = await _DUE_OF_PROGRAMS.fetch(connection, list(locked), now, limit)
-    else:
+    locked, due = await _lock_programs(connection, programs, now, limit if jobs is None else 0)
+    if jobs is not None:
         due = await _DUE_OF_JOBS.fetch(connection, jobs, list(locked), now)
     return await _read_inputs(connection, locked, due, now) if due else nothing
 
@@ -171,14 +175,22 @@ async def _wait_for_program(connection: Connection, program: str) -> bool:
     return True
 
 
-async def _lock_programs(connection: Connection, programs: Sequence[str]) -> Mapping[str, _LockedProgram]:
-    """Locks those of the programs that are not locked; a removed program counts as locked."""
-    found = {row.id: _locked_program(row) for row in await _LOCK_PROGRAMS.fetch(connection, programs)}
+async def _lock_programs(
+    connection: Connection, programs: Sequence[str], now: datetime, limit: int
+) -> tuple[Mapping[str, _LockedProgram], Sequence[_DueRow]]:
+    """Locks those of the programs that are not locked, a removed program counts as locked; and the due jobs of these,
+    up to `limit` of each.
+    """
+    rows = await _LOCK_PROGRAMS.fetch(connection, programs, now, limit)
+    found = {row.id: _locked_program(row) for row in rows}
+    due = [_DueRow(*each) for row in rows for each in zip(row.jobs, row.schedules, strict=True)]
     missing = [program for program in programs if program not in found]
     if missing:
         existing = {row["id"] for row in await connection.fetch(_SQL["existing_programs"], missing)}
-        found |= {program: _LockedProgram() for program in missing if program not in existing}
-    return found
+        if removed := [program for program in missing if program not in existing]:
+            found |= dict.fromkeys(removed, _LockedProgram())
+            due += await _DUE_OF_PROGRAMS.fetch(connection, removed, now, limit)
+    return found, due
 
 
 async def _read_inputs(
@@ -197,7 +209,10 @@ async def _read_inputs(
         wanted |= {row["id"] for row in await connection.fetch(_SQL["siblings"], newest_only)}
     jobs: dict[str, list[DueJob]] = {}
     failed: dict[str, str] = {}
+    coalesced: set[str] = set()
     for row in await _LOCK_JOBS.fetch(connection, list(wanted), list(locked)):
+        if row.coalesced:
+            coalesced.add(row.id)
         try:
             job = _due_job(row, schedules, definitions)
         except Exception as failure:  # noqa: BLE001 - a row may hold anything
@@ -225,7 +240,7 @@ async def _read_inputs(
             connection, (each.program for each in inputs.values() if each.program is not None), now
         ),
     )
-    return LockedInputs(inputs, resources, failed)
+    return LockedInputs(inputs, resources, failed, coalesced)
 
 
 async def _inputs(

@@ -73,6 +73,8 @@ async def write_decisions(
             ("run", each.run, "run.claimed", f"by runner {_runner(inline)}"),
             ("job", each.job or "", "job.launched", f"run {each.run}"),
         ]
+    if waited := [job.job for job in due_jobs if job.held_by is not None]:
+        await connection.execute(_SQL["leave"], waited)
     await _admit(connection, decided, {each.run: each for each in claimed}, _runner(inline), now)
     await _wait(
         connection, [decision for decision in decisions if isinstance(decision, Wait) and not decision.failed], now
@@ -111,21 +113,24 @@ async def _admit(
 ) -> None:
     inline: list[tuple[object, ...]] = []
     pending: list[tuple[object, ...]] = []
+    inline_slots: list[tuple[object, ...]] = []
+    pending_slots: list[tuple[object, ...]] = []
     coalesced: list[tuple[object, ...]] = []
     for each in decided:
         for job, admit in zip(each.input.due_jobs, each.decisions, strict=True):
             if isinstance(admit, Admit):
                 row = admit.job, admit.run, admit.reason, orjson.dumps(admit.arguments, default=dict).decode()
-                (inline if admit.run in claimed else pending).append(
-                    (*row, job.pool, each.input.queue_position(job).at)
-                )
+                rows, slots = (inline, inline_slots) if admit.run in claimed else (pending, pending_slots)
+                rows.append((*row, job.pool, each.input.queue_position(job).at))
+                slots += [(name, admit.run, weight) for name, weight in admit.slots]
                 if job.ready is not admit.ready:
                     coalesced.append((admit.job, launch.encode(admit.ready).decode(), ancestors_of_job(admit.ready)))
     if coalesced:
         await connection.execute(_SQL["joined_by"], *_columns(coalesced))
-    for claimed_by, rows in ((runner, inline), (None, pending)):
+    for claimed_by, rows, slots in ((runner, inline, inline_slots), (None, pending, pending_slots)):
         if rows:
-            _check_moved(rows, await fetch_value(connection, _SQL["admit"], int, now, claimed_by, *_columns(rows)))
+            columns = *_columns(rows), *(_columns(slots) or ([], [], []))
+            _check_moved(rows, await fetch_value(connection, _SQL["admit"], int, now, claimed_by, *columns))
     run_deadlines = [(each.run, _deadline(each, now)) for each in claimed.values()]
     if run_deadlines := [row for row in run_deadlines if row[1] is not None]:
         await connection.execute(_SQL["bound"], *_columns(run_deadlines))

@@ -1,8 +1,15 @@
 -- The changes that decisions make. The states repeat domain.job.TRANSITIONS and domain.run.TRANSITIONS.
 
+-- name: leave
+-- Decided jobs wait for groups and for room no more; the decision may let them wait again.
+WITH of_groups AS (
+    DELETE FROM group_waits WHERE job = ANY($1::text[])
+)
+DELETE FROM room_waits WHERE job = ANY($1::text[]);
+
 -- name: admit
 -- Creates the run; the unique index permits one live or successful run for each job. With a runner, $2, the runs are
--- claimed for it; without, they are PENDING.
+-- claimed for it; without, they are PENDING. The runs take slots, $9 to $11, of groups that are locked.
 WITH moved AS (
     UPDATE jobs j SET state = CASE WHEN $2::text IS NULL THEN 'PENDING_LAUNCH' ELSE 'LAUNCHED' END,
         reason = CASE WHEN $2 IS NULL THEN n.reason ELSE 'run ' || n.run END,
@@ -19,6 +26,8 @@ WITH moved AS (
         CASE WHEN $2 IS NULL THEN timestamptz 'epoch' END, $2, CASE WHEN $2 IS NOT NULL THEN $1::timestamptz END,
         m.muted, m.pool, m.turn_at
     FROM moved m JOIN programs p ON p.id = m.program
+), taken AS (
+    INSERT INTO group_slots (group_name, run, weight) SELECT * FROM unnest($9::text[], $10::text[], $11::integer[])
 )
 SELECT count(*) FROM moved;
 

@@ -80,6 +80,7 @@ class DecisionBatch:
         self.inputs = read.inputs
         self.resources = read.resources
         self._failed = read.failed
+        self._coalesced = read.coalesced
         self._connection = connection
         self._now = now
 
@@ -94,7 +95,7 @@ class DecisionBatch:
         """
         if not decided and not self._failed:
             return StoredDecisions()
-        decided = await with_coalesced_jobs(self._connection, decided)
+        decided = await with_coalesced_jobs(self._connection, decided, self._coalesced)
         claimed = await write_decisions(self._connection, decided, before=self.resources, now=self._now, inline=inline)
         undecided = {
             each.job: each.reason

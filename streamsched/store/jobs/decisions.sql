@@ -32,12 +32,23 @@ SELECT min(next_check_at) FROM jobs WHERE state = 'PENDING_CONSTRAINT' AND next_
 
 -- name: lock_programs
 -- The holder of these locks decides about the programs: no other transaction admits, starts manually or wakes. Programs
--- locked by another transaction are skipped. With the preferences of their namespaces.
+-- locked by another transaction are skipped. With the preferences of their namespaces, and the jobs of each that were due
+-- just before, oldest satisfactions first, with their schedules.
 SELECT id, definition::text AS definition,
     (SELECT arguments::text FROM preferences n WHERE n.namespace = split_part(p.id, '.', 1)) AS preferences,
     EXISTS (SELECT FROM meters WHERE scope = 'program ' || p.id) AS metered,
-    EXISTS (SELECT FROM groups g WHERE g.name = 'quota:' || split_part(p.id, '.', 1) AND g.slots IS NOT NULL) AS limited
-FROM programs p WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED;
+    EXISTS (SELECT FROM groups g WHERE g.name = 'quota:' || split_part(p.id, '.', 1) AND g.slots IS NOT NULL) AS limited,
+    due.jobs, due.schedules
+FROM (
+    SELECT id, definition FROM programs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE SKIP LOCKED
+) AS p CROSS JOIN LATERAL (
+    SELECT coalesce(array_agg(first.id), '{}') AS jobs, coalesce(array_agg(first.schedule), '{}') AS schedules FROM (
+        SELECT j.id, j.schedule FROM jobs j
+        WHERE j.program = p.id AND j.state = 'PENDING_CONSTRAINT' AND j.next_check_at <= $2
+        ORDER BY j.satisfied_at, j.sequence
+        LIMIT $3
+    ) AS first
+) AS due;
 
 -- name: wait_a_second
 -- The timeout of the next lock.
@@ -56,7 +67,7 @@ SELECT id FROM programs WHERE id = $1 FOR UPDATE;
 SELECT id FROM programs WHERE id = ANY($1::text[]);
 
 -- name: due_of_programs
--- The due jobs of each program, oldest satisfactions first.
+-- The due jobs of each of these programs, which were removed, oldest satisfactions first.
 SELECT due.* FROM unnest($1::text[]) AS asked (program) CROSS JOIN LATERAL (
     SELECT id, schedule FROM jobs
     WHERE program = asked.program AND state = 'PENDING_CONSTRAINT' AND next_check_at <= $2
@@ -70,8 +81,11 @@ SELECT id, definition::text AS definition, generation, oldest_valid_generation, 
 FROM schedules WHERE id = ANY($1::text[]) ORDER BY id FOR SHARE;
 
 -- name: lock_jobs
--- The jobs to decide, as they are once locked. A change that keeps jobs may have moved one to another program meanwhile.
-SELECT id, program, schedule, waiting, command, command_reason, ready::text AS ready FROM jobs
+-- The jobs to decide, as they are once locked, and whether others are coalesced into them. A change that keeps jobs may
+-- have moved one to another program meanwhile.
+SELECT id, program, schedule, waiting, command, command_reason, ready::text AS ready,
+    EXISTS (SELECT FROM jobs c WHERE c.joined = jobs.id) AS coalesced
+FROM jobs
 WHERE id = ANY($1::text[]) AND state = 'PENDING_CONSTRAINT' AND program = ANY($2::text[])
 ORDER BY satisfied_at, generation, sequence
 FOR UPDATE;

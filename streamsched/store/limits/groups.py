@@ -131,10 +131,9 @@ async def lock(connection: Connection, names: Iterable[str]) -> None:
     wanted = sorted(set(names))
     if not wanted:
         return
-    known = {row["name"] for row in await connection.fetch(_SQL["known"], wanted)}
-    if len(known) < len(wanted):
+    if not await connection.fetch(_SQL["lock"], wanted):
         await connection.execute(_SQL["ensure"], wanted)
-    await connection.execute(_SQL["lock"], wanted)
+        await connection.execute(_SQL["lock"], wanted)
 
 
 async def lock_and_read(connection: Connection, names: Iterable[str]) -> Mapping[str, Occupancy]:
@@ -200,14 +199,11 @@ async def holders(connection: Connection, names: Iterable[str]) -> Sequence[Bloc
 async def settle(
     connection: Connection, due_jobs: Sequence[DueJob], before: Mapping[str, Occupancy], decisions: Sequence[Decision]
 ) -> None:
-    """Admitted runs take their slots, and jobs that wait for a slot are queued; the groups are locked. While slots are
-    left of a group whose jobs were not admitted, the next waiting jobs are woken: those may have been woken in vain.
-    `before`: the occupancy before the decisions.
+    """Jobs that wait for a slot are queued; the groups are locked, and the admitted runs have taken their slots. While
+    slots are left of a group whose jobs were not admitted, the next waiting jobs are woken: those may have been woken
+    in vain. `before`: the occupancy before the decisions.
     """
     taken = [(name, each.run, weight) for each in decisions if isinstance(each, Admit) for name, weight in each.slots]
-    if waited := [job.job for job in due_jobs if job.held_by is not None]:
-        await connection.execute(_SQL["leave"], waited)
-    await take(connection, taken)
     wanted = {job.job: _slots_wanted(job, before) for job in due_jobs}
     refused = [each for each in decisions if not isinstance(each, Admit) and wanted.get(each.job)]
     waits = [
@@ -243,10 +239,12 @@ def _jobs_to_wake(
     return {name: counts[name] for name in sorted(room) if room[name] > 0}
 
 
-async def wake(connection: Connection, free_slots: Mapping[str, int]) -> None:
-    """Wakes the jobs that wait longest, as many as slots are free in each group; the groups are locked."""
-    if free_slots:
-        await connection.execute(_SQL["wake"], list(free_slots), list(free_slots.values()))
+async def wake(connection: Connection, free_slots: Mapping[str, int], ended: Sequence[str] = ()) -> None:
+    """Frees the slots of the runs `ended`, and wakes the jobs that wait longest, as many as slots are free in each
+    group; the groups are locked.
+    """
+    if free_slots or ended:
+        await connection.execute(_SQL["wake"], list(free_slots), list(free_slots.values()), ended)
 
 
 async def take(connection: Connection, slots: Sequence[tuple[str, str, int]]) -> None:
@@ -259,10 +257,9 @@ async def free_slots(connection: Connection, *runs: str) -> None:
     """Frees the runs' slots and wakes jobs that wait for them. Its locks are the last of the transaction."""
     held = await _LOCK_HELD.fetch(connection, runs)
     if held:
-        await connection.execute(_SQL["free"], runs)
         freed = {row.name: row.slots for row in held}
         places = {name: slots for name, slots in freed.items() if name.startswith(_POOL)}
-        await wake(connection, {name: amount for name, amount in freed.items() if name not in places})
+        await wake(connection, {name: amount for name, amount in freed.items() if name not in places}, runs)
         await wake_pool_queues(connection, places)
 
 

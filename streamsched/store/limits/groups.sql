@@ -2,18 +2,16 @@
 -- Creates groups on first use; sorted, so that concurrent creations do not deadlock.
 INSERT INTO groups (name) SELECT name FROM unnest($1::text[]) AS name ORDER BY name ON CONFLICT DO NOTHING;
 
--- name: known
--- Which of them exist.
-SELECT name FROM groups WHERE name = ANY($1::text[]);
-
 -- name: taken
 -- The slots taken of groups.
 SELECT g.name, g.slots, (SELECT coalesce(sum(weight), 0)::bigint FROM group_slots s WHERE s.group_name = g.name) AS taken
 FROM groups g WHERE g.name = ANY($1::text[]);
 
 -- name: lock
--- The holder of these locks takes and frees slots.
-SELECT name FROM groups WHERE name = ANY($1::text[]) ORDER BY name FOR UPDATE;
+-- The holder of these locks takes and frees slots. No row when one of the groups is missing: it is created before.
+SELECT name FROM groups
+WHERE name = ANY($1::text[]) AND (SELECT count(*) FROM groups WHERE name = ANY($1::text[])) = cardinality($1::text[])
+ORDER BY name FOR UPDATE;
 
 -- name: list
 -- Groups with their holders, oldest run first, and how many jobs wait; all but pools and quotas where none is named; at most $3
@@ -54,17 +52,9 @@ SELECT g.name, s.slots FROM groups g JOIN (
 ) AS s ON s.group_name = g.name
 ORDER BY g.name FOR UPDATE OF g;
 
--- name: free
--- The slots of ended runs.
-DELETE FROM group_slots WHERE run = ANY($1::text[]);
-
 -- name: hand_over
 -- The number of slots does not change, so the groups need no lock.
 UPDATE group_slots s SET run = n.again FROM unnest($1::text[], $2::text[]) AS n (run, again) WHERE s.run = n.run;
-
--- name: leave
--- Removes decided jobs from the queues of groups; the decision may queue them again.
-DELETE FROM group_waits WHERE job = ANY($1::text[]);
 
 -- name: queue
 -- Jobs that wait for a slot, woken in the order of their satisfactions.
@@ -76,10 +66,13 @@ FROM unnest($1::text[], $2::text[], $3::integer[], $4::integer[], $5::boolean[])
 -- name: wake
 -- Wakes the jobs that wait longest for these groups, of any program, as many as slots became free, if the free slots are
 -- enough for them. Runs under the groups' locks, so no decision is concurrent; a job locked by another transaction is
--- being woken or ended, and is skipped. A job that takes no slot wakes the next (`groups.settle`).
-WITH room AS MATERIALIZED (
+-- being woken or ended, and is skipped. A job that takes no slot wakes the next (`groups.settle`). The runs $3 have ended
+-- and give up their slots.
+WITH freed AS (
+    DELETE FROM group_slots WHERE run = ANY($3::text[])
+), room AS MATERIALIZED (
     SELECT g.name, g.slots, n.amount, (
-        SELECT coalesce(sum(s.weight), 0) FROM group_slots s WHERE s.group_name = g.name
+        SELECT coalesce(sum(s.weight), 0) FROM group_slots s WHERE s.group_name = g.name AND s.run <> ALL($3::text[])
     ) AS taken
     FROM unnest($1::text[], $2::bigint[]) AS n (name, amount) JOIN groups g ON g.name = n.name
 ), free AS MATERIALIZED (

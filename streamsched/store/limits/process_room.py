@@ -155,8 +155,7 @@ async def wake(connection: Connection, now: datetime) -> bool:
 
 
 async def settle(connection: Connection, decisions: Sequence[Decision]) -> None:
-    """Decided jobs leave the queues for room, and those that lack only a place enter them."""
-    await connection.execute(_SQL["leave"], [each.job for each in decisions])
+    """Jobs that lack only a place enter the queues for room; decided jobs have left them."""
     rows = [
         (each.job, each.room.kind, *each.room.share, each.room.turn.at)
         for each in decisions

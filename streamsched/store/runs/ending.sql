@@ -195,15 +195,20 @@ RETURNING remaining, at;
 -- Stores the remaining tokens.
 UPDATE buckets SET remaining = $2, at = $3 WHERE name = $1;
 
--- name: next_spawn
--- When the next PENDING run needs a runner process or has failed to launch; without those held back.
-SELECT min(spawn_at) FROM runs
-WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity';
+-- name: any_wait
+-- Whether runs are PENDING, and whether jobs wait for room for their processes.
+SELECT EXISTS (SELECT FROM runs WHERE state = 'PENDING') AS runs, EXISTS (SELECT FROM room_waits) AS jobs;
 
--- name: next_quick
--- The same of runs that launchers execute inline.
-SELECT min(spawn_at) FROM runs
-WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity';
+-- name: next_spawns
+-- When the next PENDING run needs a runner process or has failed to launch, without those held back; and the same of runs
+-- that launchers execute inline.
+SELECT (
+    SELECT min(spawn_at) FROM runs
+    WHERE state = 'PENDING' AND executable ->> 'type' NOT IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity'
+) AS process, (
+    SELECT min(spawn_at) FROM runs
+    WHERE state = 'PENDING' AND executable ->> 'type' IN ('http', 'publish', 'enqueue') AND spawn_at < 'infinity'
+) AS inline;
 
 -- name: unclaimed_too_often
 -- PENDING runs that none of their runner processes claimed.

@@ -197,15 +197,12 @@ class RunBatch:
                     await history.copy(connection, ends.announced.history)
                     runs = [row.id for row in rows]
                     await _store_products(connection, [products[run] for run in runs if run in products], endings)
-                    await connection.execute(_SQL["lock_programs"], list(ends.programs))
-                    if [(row.id, row.state) for row in rows] != await _LIVE.fetch(connection, runs):
+                    programs = list(ends.programs)
+                    if [(row.id, row.state) for row in rows] != await _LIVE.fetch(connection, runs, programs):
                         raise ConflictError("a run changed while its end was being written")
                     await failing.note_recovery(connection, rows, max(each.at for each in endings.values()))
-                    for outcome, rows_of_it in ends.by_outcome.items():
-                        await connection.execute(
-                            _SQL["finish"], *outcome, *(list(each) for each in zip(*rows_of_it, strict=True))
-                        )
-                    await connection.execute(SQL["wake"], list(ends.programs))
+                    await connection.execute(_SQL["finish"], *(list(each) for each in zip(*ends.outcomes, strict=True)))
+                    await connection.execute(SQL["wake"], programs)
                     await lanes.wake_after(connection, runs)
                     await groups.free_slots(connection, *runs)
                     return runs
@@ -264,11 +261,11 @@ class _StartRecords:
 
 
 class _EndRecords:
-    """What the ends of runs write: outbox records and history, and (run, reason, time) by state and exit code."""
+    """What the ends of runs write: outbox records and history, and (run, state, exit code, reason, time)."""
 
     def __init__(self) -> None:
         self.announced = _StatusRecords()
-        self.by_outcome: dict[tuple[str, int | None], list[tuple[str, str, datetime]]] = {}
+        self.outcomes: list[tuple[str, str, int | None, str, datetime]] = []
         self.programs: dict[str, ProgramRef] = {}
 
     def add(self, row: LiveRun, ending: RunEnd, event: Event | None) -> None:
@@ -283,7 +280,7 @@ class _EndRecords:
         if event is not None:
             self.announced.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
         self.announced.history.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))
-        self.by_outcome.setdefault((state, ending.exit_code), []).append((run, ending.reason, ending.at))
+        self.outcomes.append((run, state, ending.exit_code, ending.reason, ending.at))
 
 
 def _stops(rows: Sequence[LiveRun | _BeatenRun]) -> Mapping[str, StopRequest | None]:

@@ -1,7 +1,3 @@
--- name: lock_programs
--- Sorted; the holder of these locks decides about them.
-SELECT id FROM programs WHERE id = ANY($1::text[]) ORDER BY id FOR UPDATE;
-
 -- name: lock_schedules
 -- Of the jobs of these runs: a concurrent disabling waits, or is seen here.
 SELECT id, definition FROM schedules
@@ -60,14 +56,19 @@ FROM runs r LEFT JOIN jobs j ON j.id = r.job
 WHERE r.id = ANY($1::text[]) AND r.state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY r.id;
 
 -- name: live
--- Live runs, after the wait for their locks.
+-- Live runs, after the wait for the locks of programs $2, whose holder decides about them, and then for their own. Both
+-- sorted.
+WITH locked AS MATERIALIZED (
+    SELECT id FROM programs WHERE id = ANY($2::text[]) ORDER BY id FOR UPDATE
+)
 SELECT id, state FROM runs
-WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') ORDER BY id FOR UPDATE;
+WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') AND (SELECT count(*) FROM locked) >= 0
+ORDER BY id FOR UPDATE;
 
 -- name: finish
--- The end of runs with the same state and exit code.
-UPDATE runs r SET state = $1, reason = n.reason, ended_at = n.at,
-    started_at = CASE WHEN $2::integer IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
-    exit_code = $2::integer
-FROM unnest($3::text[], $4::text[], $5::timestamptz[]) AS n (id, reason, at)
+-- The end of runs.
+UPDATE runs r SET state = n.state, reason = n.reason, ended_at = n.at,
+    started_at = CASE WHEN n.exit_code IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
+    exit_code = n.exit_code
+FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::timestamptz[]) AS n (id, state, exit_code, reason, at)
 WHERE r.id = n.id;

@@ -83,6 +83,24 @@ class _UnstartedRun(NamedTuple):
     inline: bool
 
 
+class AnyWait(NamedTuple):
+    """Whether runs are PENDING, and whether jobs wait for room for their processes."""
+
+    runs: bool
+    jobs: bool
+
+
+class NextSpawns(NamedTuple):
+    """When the next PENDING run that needs a process is to be started, and the next one that needs none; None: there is
+    no such run.
+    """
+
+    process: datetime | None
+    inline: datetime | None
+
+
+_ANY_WAIT: Final = Select(SQL["any_wait"], AnyWait)
+_NEXT_SPAWNS: Final = Select(SQL["next_spawns"], NextSpawns)
 _BUCKET: Final = Select(SQL["bucket"], _StoredLevel)
 _CLAIM_INLINE: Final = Select(SQL["claim_inline"], _Spawn)
 _UNCLAIMED_TOO_OFTEN: Final = Select(SQL["unclaimed_too_often"], _UnstartedRun)
@@ -159,10 +177,15 @@ class RunMonitorStore(PostgresRunStore):
             async with self._pool.acquire() as connection:
                 return await process_room.wake(connection, now)
 
-    async def next_spawn(self, *, inline: bool = False) -> datetime | None:
-        """When the next PENDING run is to be started; None when there is none."""
+    async def any_wait(self) -> AnyWait:
+        """Whether `wake_for_room`, and the methods about PENDING runs, have anything to do."""
         with translate_errors():
-            return await self._pool.fetchval(SQL["next_quick" if inline else "next_spawn"])
+            return await _ANY_WAIT.fetch_one(self._pool)
+
+    async def next_spawns(self) -> NextSpawns:
+        """When the next PENDING runs are to be started."""
+        with translate_errors():
+            return await _NEXT_SPAWNS.fetch_one(self._pool)
 
     async def record_spawn_failure(self, run: str, reason: str, *, now: datetime) -> None:
         """Writes to the run's history why no process could be started."""
