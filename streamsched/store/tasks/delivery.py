@@ -227,9 +227,25 @@ def _started_task(row: _StartedRow, now: datetime) -> StartedTask:
         recurrence, retry = options_from_json(row.options)
     except InvalidError as exc:
         log.error("tasks.options_unreadable", task=row.id, path=exc.path, reason=exc.reason)
-    fields = row._asdict()
-    del fields["options"]
-    return StartedTask(**fields, started_at=now, recurrence=recurrence, retry=retry)
+    return StartedTask(
+        id=row.id,
+        queue=row.queue,
+        lane=row.lane,
+        lane_id=row.lane_id,
+        partition=row.partition,
+        key=row.key,
+        generation=row.generation,
+        due_at=row.due_at,
+        planned_at=row.planned_at,
+        fired=row.fired,
+        failures=row.failures,
+        losses=row.losses,
+        data=row.data,
+        content_type=row.content_type,
+        started_at=now,
+        recurrence=recurrence,
+        retry=retry,
+    )
 
 
 class _Writes:
@@ -276,8 +292,8 @@ def _attempt_json(ended: EndedAttempt) -> str:
     task, end = ended.task, ended.end
     content = {
         "attempt": task.attempt,
-        "startedAt": task.started_at.isoformat(),
-        "endedAt": end.at.isoformat(),
+        "startedAt": task.started_at,
+        "endedAt": end.at,
         "result": _result(end),
         "reason": storable_text(end.detail if isinstance(end, Acknowledged) else end.reason),
     }

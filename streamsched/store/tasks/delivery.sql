@@ -4,6 +4,8 @@
 -- A lane is in the partition of its row. It changes that only while it is not in flight (`partitions.sql`), and what is
 -- read of it is checked again once it is locked, so no owner starts a lane that has left its partition. Whenever a lane
 -- is freed, it goes to the partition where a new one would go.
+--
+-- `= ANY(ARRAY(SELECT …))`: the rows of a batch are read by their index, however many others the planner believes there are.
 
 -- name: fence
 -- Takes partitions under newer epochs, or again under the same; those of later owners are left out.
@@ -93,7 +95,7 @@ WITH heads AS MATERIALIZED (
     WHERE number = 1 OR bytes_so_far <= $3::bigint
 ), started AS (
     UPDATE task_lanes l SET in_flight = f.task, generation = f.generation, started_at = $2::timestamptz, ready_at = NULL
-    FROM fitting f WHERE l.id = f.lane_id
+    FROM fitting f WHERE l.id = ANY(ARRAY(SELECT lane_id FROM fitting)) AND l.id = f.lane_id
     RETURNING l.partition, f.task
 ), later AS (
     UPDATE task_lanes l SET ready_at = h.next_at FROM heads h WHERE l.id = h.lane_id AND h.next_at > $2::timestamptz
@@ -129,7 +131,7 @@ WITH gone AS (
     DELETE FROM tasks t
     USING unnest($1::text[], $2::bigint[], $3::text[], $4::text[], $5::timestamptz[], $6::text[])
         AS given (id, generation, state, reason, at, attempt)
-    WHERE t.id = given.id AND t.generation = given.generation
+    WHERE t.id = ANY(ARRAY(SELECT unnest($1::text[]))) AND t.id = given.id AND t.generation = given.generation
     RETURNING given.at, given.state AS ended, given.reason, given.attempt, t.*
 )
 INSERT INTO tasks_history (at, id, queue, lane, key, state, final, due_at, record)
@@ -186,6 +188,6 @@ WITH heads AS MATERIALIZED (
     UPDATE task_lanes l SET in_flight = NULL, generation = NULL, started_at = NULL,
         ready_at = greatest(h.next_at, $2::timestamptz),
         partition = task_partition_v1(l.id, (SELECT partitions FROM task_layout))
-    FROM heads h WHERE l.id = h.lane_id AND h.next_at IS NOT NULL
+    FROM heads h WHERE l.id = ANY(ARRAY(SELECT unnest($1::text[]))) AND l.id = h.lane_id AND h.next_at IS NOT NULL
 )
 DELETE FROM task_lanes l USING heads h WHERE l.id = h.lane_id AND h.next_at IS NULL;
