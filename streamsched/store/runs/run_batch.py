@@ -232,15 +232,18 @@ class _StatusRecords:
         self.records: list[OutboxRecord] = []
         self.history: list[tuple[datetime, str, str, str, str]] = []
 
-    def add(self, row: LiveRun, program: ProgramRef, state: RunState, *, at: datetime, reason: str = "") -> None:
+    def add(self, row: LiveRun, program: ProgramRef, *states: RunState, at: datetime, reason: str = "") -> None:
+        """Adds the statuses that a run has had, one after another."""
         if row.muted:
-            self.history.append((at, "run", row.id, "run.muted", f"no schedule is given its status {state}"))
+            for state in states:
+                self.history.append((at, "run", row.id, "run.muted", f"no schedule is given its status {state}"))
             return
-        error = None if state in (RunState.COMPLETED, RunState.RUNNING) else reason
         ancestors, arguments = ancestors_of_run(row, program), row.arguments
-        event = status_event(row.id, program, state, at=at, arguments=arguments, error=error, ancestors=ancestors)
-        if event is not None:
-            self.records.append(OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event)))
+        for state in states:
+            error = None if state in (RunState.COMPLETED, RunState.RUNNING) else reason
+            event = status_event(row.id, program, state, at=at, arguments=arguments, error=error, ancestors=ancestors)
+            if event is not None:
+                self.records.append(OutboxRecord(PROGRAM_STATUS, event.key, event_codec.encode(event)))
 
 
 class _StartRecords:
@@ -271,12 +274,12 @@ class _EndRecords:
     def add(self, row: LiveRun, ending: RunEnd, event: Event | None) -> None:
         run, state, name = row.id, RunState(row.state), row.program
         program = self.programs.get(name) or self.programs.setdefault(name, ProgramRef.parse(name))
+        states: list[RunState] = []
         if state is RunState.STARTING and ending.exit_code is not None:  # it ended before its start was stored
-            state = RUN_STATES.advance(state, RunFact.STARTED)
-            self.announced.add(row, program, state, at=ending.at)
+            states.append(state := RUN_STATES.advance(state, RunFact.STARTED))
             self.announced.history.append((ending.at, "run", run, "run.started", ""))
-        state = RUN_STATES.advance(state, FACTS[ending.state])
-        self.announced.add(row, program, state, at=ending.at, reason=ending.reason)
+        states.append(state := RUN_STATES.advance(state, FACTS[ending.state]))
+        self.announced.add(row, program, *states, at=ending.at, reason=ending.reason)
         if event is not None:
             self.announced.records.append(OutboxRecord(public_topic(event.fact), event.key, event_codec.encode(event)))
         self.announced.history.append((ending.at, "run", run, f"run.{state.lower()}", ending.reason))

@@ -66,9 +66,9 @@ WHERE id = ANY($1::text[]) AND state IN ('STARTING', 'RUNNING', 'SUSPENDED') AND
 ORDER BY id FOR UPDATE;
 
 -- name: finish
--- The end of runs.
+-- The end of runs, which are read by their index, however many others the planner believes there are.
 UPDATE runs r SET state = n.state, reason = n.reason, ended_at = n.at,
     started_at = CASE WHEN n.exit_code IS NULL THEN r.started_at ELSE coalesce(r.started_at, n.at) END,
     exit_code = n.exit_code
 FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::timestamptz[]) AS n (id, state, exit_code, reason, at)
-WHERE r.id = n.id;
+WHERE r.id = ANY(ARRAY(SELECT unnest($1::text[]))) AND r.id = n.id;
