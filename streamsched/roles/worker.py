@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from streamsched.ports.clock import SystemClock
 from streamsched.process.supervision import Loop
 from streamsched.roles.services import Services
 from streamsched.store.jobs.intake import PostgresIntake
@@ -18,7 +19,7 @@ from streamsched.stream.shards.worker import Worker
 def worker_loops(services: Services) -> Mapping[str, Loop]:
     """The loops of a worker, which runs shards by lease."""
 
-    launch_room = LaunchRoom(services.broker, PostgresIntake(services.pool).positions)
+    launch_room = LaunchRoom(services.broker, PostgresIntake(services.pool).positions, SystemClock())
 
     async def work() -> None:
         settings, health, me = services.settings, services.broker_health, services.identity
@@ -26,7 +27,7 @@ def worker_loops(services: Services) -> Mapping[str, Loop]:
             dedupe_horizon=settings.worker.dedupe_horizon,
             verdicts=bool(settings.keep.verdicts),
             clock=services.clock,
-            backlog_room=launch_room.records,
+            launch_room=launch_room,
         )
         worker = Worker(services.broker, services.leases, me, ttl=settings.lease, settings=shards, broker_health=health)
         patience_s = settings.worker.stuck_after.total_seconds()

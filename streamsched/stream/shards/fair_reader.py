@@ -10,10 +10,10 @@ from streamsched.ports.broker import Broker, CatchUpRead, Chunk, Reader, TopicPa
 from streamsched.stream.backlogs import Backlogs
 from streamsched.stream.turn import Positions
 
-#: Of what one read may return, the part that the namespaces of one partition share.
-_SHARED: Final = 4
-#: Records of a partition that are always taken.
+#: Records of a partition that are taken in one read whoever has sent them; more only of those who have few.
 FEW: Final = 250
+#: So many times as many are taken of backlogs beside the records of others.
+_BEHIND: Final = 4
 #: Records of backlogs in one read.
 LARGEST: Final = 8_000
 #: Seconds that a read waits for records while those of backlogs may not be taken.
@@ -89,12 +89,12 @@ class FairReader:
             await self._turn_to(in_order=in_order)
         if in_order or not self.backlogs:
             found = await self._front.read(max_records=max_records, timeout=timeout)
-            return [self._untaken(chunk) if in_order else self._take_next(chunk, max_records) for chunk in found]
+            return [self._untaken(chunk) if in_order else self._take_next(chunk) for chunk in found]
         room = self._room()
         found = await self._front.read(max_records=max_records, timeout=0.0 if room else _HELD_S)
-        fresh = [self._take_next(chunk, max_records) for chunk in found]
+        fresh = [self._take_next(chunk) for chunk in found]
         alone = not any(chunk.records for chunk in fresh)
-        room = min(room, max_records if alone else self._share(max_records))
+        room = min(room, max_records if alone else _BEHIND * self._few)
         return [*fresh, *[chunk async for chunk in self._read_behind(room)]]
 
     async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:
@@ -118,15 +118,12 @@ class FairReader:
         await self._close_behind(*self._behind)
         await self._front.close()
 
-    def _share(self, max_records: int) -> int:
-        return max(self._few, max_records // _SHARED)
-
-    def _take_next(self, chunk: Chunk, max_records: int) -> Chunk:
-        room, known = self._share(max_records), self.backlogs.get(chunk.at)
-        if chunk.topic == SIGNALS or (known is None and len(chunk.records) <= room):
+    def _take_next(self, chunk: Chunk) -> Chunk:
+        known = self.backlogs.get(chunk.at)
+        if chunk.topic == SIGNALS or (known is None and len(chunk.records) <= self._few):
             return chunk
         backlogs = known or Backlogs(chunk.next_position)
-        taken = backlogs.take_next(chunk, room)
+        taken = backlogs.take_next(chunk, self._few)
         if backlogs.positions:
             self.backlogs[chunk.at] = backlogs
         return taken if known is None else taken._replace(deleted=0)
@@ -151,7 +148,7 @@ class FairReader:
             for chunk in await self._behind[key].read(max_records=size, timeout=0.0):
                 taken = backlogs.take_behind(name, chunk)
                 sparse = len(taken.records) < share / 2
-                self._sizes[key] = min(size * 2, room * _SHARED) if sparse else share
+                self._sizes[key] = min(size * 2, LARGEST) if sparse else share
                 if name not in backlogs.positions:
                     await self._close_behind(key)
                 yield taken if is_first else taken._replace(deleted=0)

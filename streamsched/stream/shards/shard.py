@@ -6,7 +6,7 @@ Shard n owns partition n of `signals` and of every changelog, and the public par
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -16,7 +16,7 @@ import structlog
 
 from streamsched.domain.errors import FencedError, UnavailableError
 from streamsched.log.topics import APP_ID, BACKLOGS_KEY, LAUNCH, POSITION_KEY, SIGNALS, TRIGGERS_CHANGELOG
-from streamsched.ports.broker import Broker, Chunk, TopicPartition, Writer
+from streamsched.ports.broker import Broker, Chunk, Outgoing, TopicPartition, Writer
 from streamsched.ports.clock import Clock, SystemClock
 from streamsched.ports.reports import UnreadDeletion
 from streamsched.process.cancellation import cancel
@@ -26,6 +26,7 @@ from streamsched.stream.app import ShardApp, ShardSpec, make_app
 from streamsched.stream.crash_guard import CrashGuard
 from streamsched.stream.poison_search import PoisonRecord, PoisonSearch
 from streamsched.stream.shards.fair_reader import FEW, LARGEST, FairReader
+from streamsched.stream.shards.launch_room import LaunchRoom
 from streamsched.stream.shards.pace import TurnPace
 from streamsched.stream.shards.position_reporter import PositionReporter
 from streamsched.stream.shards.recovery import recover
@@ -60,7 +61,7 @@ class ShardSettings:
         finish_s: seconds that stopping waits for the turn in flight.
         clock: the time of the installation; None: that of the log's records.
         few_records: records of a partition in a turn that are taken whoever has sent them (`shards.fair_reader`).
-        backlog_room: the most records of backlogs in the next turn.
+        launch_room: says how much of backlogs is taken; None: as much as there is time for.
     """
 
     dedupe_horizon: timedelta = timedelta(days=4)
@@ -76,7 +77,7 @@ class ShardSettings:
     state_format: StateFormat = field(default_factory=StateFormat)
     clock: Clock | None = None
     few_records: int = FEW
-    backlog_room: Callable[[], int] = lambda: LARGEST
+    launch_room: LaunchRoom | None = None
 
 
 class Shard:
@@ -182,7 +183,7 @@ class Shard:
             {at: to for at, to in self._positions.items() if self._settings.ingests or at.topic == SIGNALS},
             recovered.backlogs,
             few=self._settings.few_records,
-            room=self._settings.backlog_room,
+            room=lambda: LARGEST if self._settings.launch_room is None else self._settings.launch_room.grant(),
         )
         self._backlogs = backlogs.encode(self._reader.backlogs)
         suspects = 2 * self._settings.max_records + sum(each.next - each.start for each in recovered.backlogs.values())
@@ -259,7 +260,7 @@ class Shard:
             self._turn.emit(*self._guard.after(self._taken))
         self._stats.enter("committing")
         await self._writer.commit(outgoing := self._turn.take())
-        self._record_commit(positions, len(outgoing))
+        self._record_commit(positions, outgoing)
         commit_s = self._loop.time() - folded
         if self._app.homes.barriers.had_barriers():
             self._pace.hurry(folded + commit_s)
@@ -355,7 +356,7 @@ class Shard:
         self._stats.enter("folding")
         return self._poison_search.poison(taken) or (self._guard.poison(taken) if careful else None)
 
-    def _record_commit(self, positions: Positions, records: int) -> None:
+    def _record_commit(self, positions: Positions, records: Sequence[Outgoing]) -> None:
         """Ends the turn in flight, whose `records` are in the log."""
         taken, self._taken = self._taken, ()
         self._positions = positions
@@ -364,9 +365,12 @@ class Shard:
         self._stats.turns += 1
         self._stats.chunk = sum(len(chunk.records) for chunk in taken)
         self._stats.records += self._stats.chunk
+        if self._settings.launch_room is not None:
+            jobs = sum(record.topic == LAUNCH for record in records)
+            self._settings.launch_room.record_turn(self._stats.chunk, jobs)
         self._update_stats()
         if self._first_turn is not None:
-            log.info("shard.first_turn", shard=self.number, first_s=self._first_turn.lap(), records=records)
+            log.info("shard.first_turn", shard=self.number, first_s=self._first_turn.lap(), records=len(records))
             self._first_turn = None
 
     async def _stop_cleanly(self) -> None:
