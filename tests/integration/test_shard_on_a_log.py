@@ -7,11 +7,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from streamsched.domain.names import DatasetRef
+from streamsched.domain.events.event import Event, Partition, PartitionsAdded
+from streamsched.domain.names import DatasetRef, ScheduleRef
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.log.drivers import open_broker
+from streamsched.log.topics import LAUNCH
 from streamsched.ports.broker import Broker
-from tests.support.shard_cluster import ShardCluster, event_ids, landed, schedule, schedule_name
+from streamsched.stream.shards.shard import ShardSettings
+from tests.support.shard_cluster import NOON, ShardCluster, event_ids, landed, schedule, schedule_name
 
 FLIGHTS, WEATHER = DatasetRef("default", "flights"), DatasetRef("default", "weather")
 
@@ -74,6 +77,35 @@ class ShardOnALog:
             first = (job.sequence - 1) * 3
             dataset = schedule_name(job).replace("s", "d")
             assert event_ids(job) == [f"{dataset}-{n}" for n in range(first, first + 3)]
+        await asyncio.gather(*(shard.stop() for shard in old))
+
+    async def test_a_flood_of_one_namespace_holds_up_no_other_through_new_owners(self, cluster: ShardCluster) -> None:
+        """All of it in one partition, the quiet one's last."""
+        quiet = DatasetRef("quiet", "d")
+        await cluster.put(schedule(), Partitions(FLIGHTS, 3))
+        await cluster.put(ScheduleRef("quiet", "town", "q"), Partitions(quiet, 1))
+        for first in range(0, 3_000, 50):
+            await cluster.emit(*(landed(number) for number in range(first, first + 50)), partition=0)
+        last = Event("last", "test", NOON, PartitionsAdded(quiet, (Partition("n=1", {"n": "1"}),), 1))
+        await cluster.emit(last, partition=0)
+
+        small = ShardSettings(max_records=100, few_records=10)
+        old = []
+        for _ in range(4):
+            await cluster.start(small)  # the former owners are still there, and are fenced
+            old += cluster.shards
+            await asyncio.sleep(0.1)
+        await cluster.settle(60.0)
+
+        jobs = await cluster.jobs()
+        floods = [job for job in jobs if job.schedule == schedule()]
+        assert [event_ids(job) for job in floods] == [
+            [f"flights-{number}" for number in range(first, first + 3)] for first in range(0, 3_000, 3)
+        ]
+        assert [event_ids(job) for job in jobs if job.schedule != schedule()] == [["last"]]
+        launched = {record.key or b"": record.time_ms for record in await cluster.records(LAUNCH)}
+        quiet_ms = next(at for key, at in launched.items() if key.startswith(b"quiet."))
+        assert sum(at > quiet_ms for at in launched.values()) > 300, "it did not wait for the flood"
         await asyncio.gather(*(shard.stop() for shard in old))
 
 

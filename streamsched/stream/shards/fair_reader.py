@@ -93,7 +93,8 @@ class FairReader:
         room = self._room()
         found = await self._front.read(max_records=max_records, timeout=0.0 if room else _HELD_S)
         fresh = [self._take_next(chunk) for chunk in found]
-        alone = not any(chunk.records for chunk in fresh)
+        at_end = sum(len(chunk.records) for chunk in found) < max_records / 2
+        alone = at_end and not any(chunk.records for chunk in fresh)
         room = min(room, max_records if alone else _BEHIND * self._few)
         return [*fresh, *[chunk async for chunk in self._read_behind(room)]]
 
