@@ -382,8 +382,8 @@ MUTANTS: Mapping[str, tuple[type[MemoryBroker], str]] = {
 }
 
 
-async def keeps(promise: str, mutant: type[MemoryBroker]) -> bool:
-    """Whether a test of the contract passes for a driver."""
+async def keeps(promise: str, mutant: type[MemoryBroker], within_s: float = 3.0) -> bool:
+    """Whether a test of the contract passes for a driver, by `within_s` seconds."""
     shared: dict[type, MemoryLog] = {}
 
     async def opens() -> Broker:
@@ -391,7 +391,7 @@ async def keeps(promise: str, mutant: type[MemoryBroker]) -> bool:
 
     log = Log(opens, await opens())
     try:
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(within_s):
             await getattr(BrokerContract(), f"test_{promise}")(log)
     except (AssertionError, StreamschedError, TimeoutError, pytest.fail.Exception):
         return False
@@ -409,4 +409,4 @@ async def test_a_driver_is_caught_that(name: str) -> None:
 
 @pytest.mark.parametrize("promise", sorted({promise for _, promise in MUTANTS.values()} - {"records_and_ends_survive"}))
 async def test_an_honest_driver_passes(promise: str) -> None:
-    assert await keeps(promise, driver())
+    assert await keeps(promise, driver(), within_s=60.0), "however busy the machine is"
