@@ -17,7 +17,7 @@ from streamsched.api.routing.dialect import HttpDialect
 from streamsched.api.routing.parameters import ParameterError
 from streamsched.codec import problem as problem_codec
 from streamsched.codec.problem import error_to_json, status_of
-from streamsched.domain.errors import BacklogExceededError, RateExceededError, RevisionChangedError, StreamschedError
+from streamsched.domain.errors import RevisionChangedError, StreamschedError
 
 CONTENT_TYPE: Final = "application/problem+json"
 
@@ -39,7 +39,7 @@ def problem_of(error: StreamschedError) -> Response:
     answer = problem_response(error_to_json(error))
     if isinstance(error, RevisionChangedError) and error.revision is not None:
         answer.headers["ETag"] = f'"{error.revision}"'
-    if isinstance(error, RateExceededError | BacklogExceededError):
+    if error.retry_after is not None:
         answer.headers["Retry-After"] = str(error.retry_after)
     return answer
 

@@ -37,9 +37,14 @@ _MESSAGE: Final = 1000
 
 
 class StreamschedError(Exception):
-    """Base class of the errors this product raises."""
+    """Base class of the errors this product raises.
+
+    Attributes:
+        retry_after: seconds until a retry may help, where that is known.
+    """
 
     retriable: ClassVar[bool] = False
+    retry_after: int | None = None
 
 
 class InvalidError(StreamschedError):

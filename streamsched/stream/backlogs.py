@@ -61,7 +61,7 @@ class Backlogs:
     Attributes:
         next: every record before it is taken but those of `positions`.
         positions: by namespace where its backlog goes on, at most `next`.
-        since: the log times of the first records of backlogs, in milliseconds; not stored.
+        since: the log times of the first records of backlogs, in milliseconds, of those that are stamped; not stored.
     """
 
     next: int
@@ -85,8 +85,6 @@ class Backlogs:
         has a backlog from there on.
         """
         self.next = chunk.next_position
-        if not self.positions and len(chunk.records) <= room:
-            return chunk
         named = [(namespace(record), record) for record in chunk.records]
         counts = Counter(name for name, _ in named if name not in self.positions)
         share = fair_share(counts, room)
@@ -99,7 +97,7 @@ class Backlogs:
             if name in self.positions:
                 continue
             if name in large and taken[name] == share:
-                self.positions[name], self.since[name] = record.offset, record.time_ms
+                self._wait(name, record.offset, record)
             else:
                 taken[name] += 1
                 yield record
@@ -112,11 +110,16 @@ class Backlogs:
             del self.positions[name]
             self.since.pop(name, None)
         else:
-            self.positions[name] = chunk.next_position
-            if chunk.records:
-                self.since[name] = chunk.records[-1].time_ms
+            self._wait(name, chunk.next_position, *chunk.records[-1:])
         found = [each for each in chunk.records if each.offset < self.next and namespace(each) == name]
         return chunk._replace(records=found, next_position=min(chunk.next_position, self.next))
+
+    def _wait(self, name: str, position: int, *latest: Record) -> None:
+        """A backlog goes on at this position; `latest`: the record there or before, which may have no time."""
+        self.positions[name] = position
+        for record in latest:
+            if record.is_stamped:
+                self.since[name] = record.time_ms
 
     def take_in_order(self, position: int) -> None:
         """Every record before `position` is taken."""

@@ -61,7 +61,7 @@ class Shard:
         for taken in self._split(chunks) if in_order and parts > 1 else [chunks]:
             for chunk in taken:
                 self.taken += chunk.records
-            self.positions = self._reader.reached(self.positions, taken)
+            self.positions = self._reader.advance(self.positions, taken)
             self._stored = encode(self._reader.backlogs)
             self.check()
         return bool(chunks)
@@ -188,3 +188,25 @@ def test_backlogs_of_another_release_are_read_again(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(backlogs_module, "VERSION", 2)
 
     assert decode(stored) == {}
+
+
+@pytest.mark.parametrize("time_ms", [-1, 1 << 62, int(NOON.timestamp() * 1_000_000)])
+def test_a_record_with_a_time_that_is_none_says_nothing_of_how_long_its_namespace_waits(time_ms: int) -> None:
+    """Such a time is none that PostgreSQL can store: the API would answer 500 to all."""
+    records = [Record(nth, b"event:a.x", b"", time_ms) for nth in range(20)]
+    backlogs = Backlogs(0)
+
+    backlogs.take_next(Chunk(EVENTS, 0, records, 20), 5)
+    assert (backlogs.positions, backlogs.since) == ({"a": 5}, {})
+    backlogs.take_behind("a", Chunk(EVENTS, 0, records[5:10], 10))
+    assert (backlogs.positions, backlogs.since) == ({"a": 10}, {})
+    backlogs.take_behind("a", Chunk(EVENTS, 0, [records[10]._replace(time_ms=7)], 11))
+    assert backlogs.since == {"a": 7}
+
+
+def test_a_hundred_thousand_namespaces_in_one_read_are_all_taken() -> None:
+    records = [Record(nth, b"event:n%d.x" % nth, b"", 0) for nth in range(100_000)]
+    backlogs = Backlogs(0)
+
+    assert list(backlogs.take_next(Chunk(EVENTS, 0, records, len(records)), 250).records) == records
+    assert backlogs.positions == {}

@@ -21,11 +21,11 @@ _HELD_S: Final = 0.05
 
 
 class FairReader:
-    """Belongs to one task at a time. A read is to be taken in one turn, unless it was one in order; `reached` says
+    """Belongs to one task at a time. A read is to be taken in one turn, unless it was one in order; `advance` says
     where the shard stands then.
 
     Attributes:
-        backlogs: by partition; as of the last `read` or `reached`.
+        backlogs: by partition; as of the last `read` or `advance`.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class FairReader:
             await self._turn_to(in_order=in_order)
         if in_order or not self.backlogs:
             found = await self._front.read(max_records=max_records, timeout=timeout)
-            return [self._untaken(chunk) if in_order else self._take_next(chunk) for chunk in found]
+            return [self._drop_taken(chunk) if in_order else self._take_next(chunk) for chunk in found]
         room = self._room()
         found = await self._front.read(max_records=max_records, timeout=0.0 if room else _HELD_S)
         fresh = [self._take_next(chunk) for chunk in found]
@@ -102,7 +102,7 @@ class FairReader:
         """`Reader.catch_up`."""
         return await self._front.catch_up(partition, max_records=max_records, timeout=timeout)
 
-    def reached(self, positions: Positions, taken: Sequence[Chunk]) -> Positions:
+    def advance(self, positions: Positions, taken: Sequence[Chunk]) -> Positions:
         """The positions before which all is taken, when these chunks are; `positions`: those before."""
         reached = {chunk.at: chunk.next_position for chunk in taken}
         after = positions | reached
@@ -129,7 +129,7 @@ class FairReader:
             self.backlogs[chunk.at] = backlogs
         return taken if known is None else taken._replace(deleted=0)
 
-    def _untaken(self, chunk: Chunk) -> Chunk:
+    def _drop_taken(self, chunk: Chunk) -> Chunk:
         known = self.backlogs.get(chunk.at)
         if known is None:
             return chunk

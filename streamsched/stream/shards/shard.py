@@ -253,7 +253,7 @@ class Shard:
         else:
             self._app.refuse(self._taken[0], poison)
         folded = self._loop.time()
-        positions = self._reader.reached(self._positions, self._taken)
+        positions = self._reader.advance(self._positions, self._taken)
         await self._end_turn(positions)
         self._emit_positions(positions)
         if self._guard.careful:

@@ -6,6 +6,7 @@ import pytest
 
 from streamsched.codec.problem import error_from_json, error_to_json, refusals_from_json, status_of
 from streamsched.domain.errors import (
+    BacklogExceededError,
     BodyExceededError,
     ConfigurationError,
     ConflictError,
@@ -38,6 +39,7 @@ ERRORS: list[tuple[StreamschedError, type[StreamschedError]]] = [
     (UnauthenticatedError("no token"), UnauthenticatedError),
     (ForbiddenError("needs deploy"), ForbiddenError),
     (QuotaExceededError("a", "schedules", 3, used=3, wanted=1), QuotaExceededError),
+    (BacklogExceededError("a", age_s=90, limit_s=60, retry_after=2), UnavailableError),
     (RateExceededError("a", "events", 3, used=3, wanted=1, retry_after=2), UnavailableError),
     (UnavailableError("PostgreSQL is away"), UnavailableError),
     (FencedError("w"), UnavailableError),
