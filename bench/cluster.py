@@ -17,6 +17,7 @@ listens to each event; events/s until the last job is in the log. One worker wit
 PostgreSQL, this process) is pinned to one core, then two workers have one core each, and everything else uses both.
 `two_over_one_with_core_to_spare`: the two workers over a single one that leaves the second core to the log.
 `two_over_one_by_cpu`: by the CPU time of the busiest worker, as if the log had its own cores.
+`two_over_one_of_one_dataset` (part `shared`): the same where all 400 schedules listen to one dataset.
 
 `cost_100k_over_10_schedules`: a worker's CPU per event at a steady rate with 100,000 schedules, over that with 10. One
 schedule listens to each event, round robin; every second event starts a job. The workers of all sizes run at the same
@@ -65,13 +66,15 @@ STEADY = 500
 RATES = (50, 500, 5000)
 TICKS_S = 50
 SCHEDULES = 100
+#: Schedules of the backlogs.
+SHARED = 400
 #: Kafka's shortest session timeout.
 LEAST_SESSION_S = 6.0
 
 
-def counting_schedules(numbers: range, wanted: int) -> list[tuple[str, Trigger]]:
-    """A schedule for each number, which waits for `wanted` partitions of its dataset."""
-    return [(f"s{n}", Partitions(DatasetRef("default", f"d{n}"), wanted)) for n in numbers]
+def counting_schedules(numbers: range, wanted: int, *, datasets: int | None = None) -> list[tuple[str, Trigger]]:
+    """A schedule for each number, which waits for `wanted` partitions of its dataset: of so many, or of one each."""
+    return [(f"s{n}", Partitions(DatasetRef("default", f"d{n % (datasets or len(numbers))}"), wanted)) for n in numbers]
 
 
 async def await_balance(workers: WorkerProcesses, seconds: float = 240) -> None:
@@ -126,7 +129,7 @@ async def takeovers(servers: Servers, *, keys: int, rounds: int, lease_s: float)
 async def takeover(site: BareInstallation, number: int) -> Takeover:
     killed_core, survivor = CORES[number % 2], CORES[1 - number % 2]
     probes = [Probe.at(f"probe{number}-{shard}", shard, wanted=2) for shard in range(SHARDS)]
-    await site.put((probe.schedule, probe.trigger) for probe in probes)
+    await site.put(((probe.schedule, probe.trigger) for probe in probes), with_affinity=False)
     await site.append([probe.event(1) for probe in probes])
     await site.drain()
     await await_balance(site.workers)
@@ -190,15 +193,16 @@ class Rate(NamedTuple):
     others_us: float
 
 
-async def rate(site: BareInstallation, servers: Servers, batch: int, events: int, schedules: int) -> Rate:
-    """Processes a backlog of events, from its commit to its last job. Every tenth event of a schedule makes a job."""
-    records = [partition_record(batch * events + n, n % schedules) for n in range(events)]
+async def rate(site: BareInstallation, servers: Servers, batch: int, events: int, datasets: int) -> Rate:
+    """Processes a backlog of events, from its commit to its last job."""
+    records = [partition_record(batch * events + n, n % datasets) for n in range(events)]
+    jobs = events // PER_JOB * (SHARED // datasets)
     writer = await site.broker.writer("bench-backlog")
     await writer.commit(records)
     began, before, others = time.perf_counter(), site.workers.cpu_s(), servers.cpu_s()
     site.counted = 0
     async with asyncio.timeout(300):
-        while site.counted < events // PER_JOB:
+        while site.counted < jobs:
             await site.poll(decoded=False)
     took, after, others = time.perf_counter() - began, site.workers.cpu_s(), servers.cpu_s() - others
     await writer.close()
@@ -206,12 +210,12 @@ async def rate(site: BareInstallation, servers: Servers, batch: int, events: int
     return Rate(events / took, events / max(spent), 1e6 * sum(spent) / events, 1e6 * others / events)
 
 
-async def rates(servers: Servers, *, events: int, rounds: int) -> dict[str, list[Rate]]:
+async def rates(servers: Servers, *, events: int, rounds: int, datasets: int) -> dict[str, list[Rate]]:
     """Rates of one worker on the same core as all servers, of one with a second core for the servers, and of two."""
-    schedules, batch = 400, 0
+    batch = 0
     found: dict[str, list[Rate]] = {}
     async with bare_installation(servers, 6.0) as site:
-        await site.put(counting_schedules(range(schedules), PER_JOB))
+        await site.put(counting_schedules(range(SHARED), PER_JOB, datasets=datasets))
         for name, workers, others in (("one core", 1, (0,)), ("one worker", 1, CORES), ("two workers", 2, CORES)):
             for core in CORES[:workers]:
                 if core not in site.workers.running:
@@ -221,7 +225,7 @@ async def rates(servers: Servers, *, events: int, rounds: int) -> dict[str, list
             await site.drain()
             found[name] = []
             for _ in range(rounds + 1):
-                found[name].append(await rate(site, servers, batch, events, schedules))
+                found[name].append(await rate(site, servers, batch, events, datasets))
                 batch += 1
             del found[name][0]  # the first warms up
     return found
@@ -345,15 +349,24 @@ def measure_takeover(servers: Servers, args: argparse.Namespace, result: dict[st
 
 
 def measure_scale(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
-    found = uvloop.run(rates(servers, events=args.events, rounds=args.rounds))
+    result |= measure_rates(servers, args.events, args.rounds, SHARED, "two_over_one")
+
+
+def measure_shared(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
+    result |= measure_rates(servers, args.events // 100, args.rounds, 1, "two_over_one_of_one_dataset")
+
+
+def measure_rates(servers: Servers, events: int, rounds: int, datasets: int, name: str) -> dict[str, float]:
+    found = uvloop.run(rates(servers, events=events, rounds=rounds, datasets=datasets))
     servers.pin(CORES)
     middle: dict[str, Rate] = {}
-    for name, each in found.items():
+    for which, each in found.items():
         by_clock, by_cpu, workers_us, others_us = zip(*each, strict=True)
-        middle[name] = Rate(*map(statistics.median, (by_clock, by_cpu, workers_us, others_us)))
+        middle[which] = Rate(*map(statistics.median, (by_clock, by_cpu, workers_us, others_us)))
         print(
-            f"{name}: {spread(by_clock, 'events/s', 0)}; by the busiest worker's CPU {spread(by_cpu, 'events/s', 0)}; "
-            f"µs of CPU per event: workers {middle[name].workers_us:.0f}, others {middle[name].others_us:.0f}"
+            f"{SHARED} schedules of {datasets} datasets, {which}: {spread(by_clock, 'events/s', 0)}; by the busiest "
+            f"worker's CPU {spread(by_cpu, 'events/s', 0)}; µs of CPU per event: workers "
+            f"{middle[which].workers_us:.0f}, others {middle[which].others_us:.0f}"
         )
     core, one, two = middle.values()
     over_core, over_one, by_cpu = two.by_clock / core.by_clock, two.by_clock / one.by_clock, two.by_cpu / one.by_cpu
@@ -361,9 +374,11 @@ def measure_scale(servers: Servers, args: argparse.Namespace, result: dict[str, 
         f"two over one: {over_core:.2f} (two cores over one), {over_one:.2f} over a worker that leaves the log a core, "
         f"{by_cpu:.2f} by the workers' CPU"
     )
-    result["two_over_one"] = round(over_core, 2)
-    result["two_over_one_with_core_to_spare"] = round(over_one, 2)
-    result["two_over_one_by_cpu"] = round(by_cpu, 2)
+    return {
+        name: round(over_core, 2),
+        f"{name}_with_core_to_spare": round(over_one, 2),
+        f"{name}_by_cpu": round(by_cpu, 2),
+    }
 
 
 def measure_costs(servers: Servers, args: argparse.Namespace, result: dict[str, float]) -> None:
@@ -386,7 +401,13 @@ def measure_steady(servers: Servers, args: argparse.Namespace, result: dict[str,
         result[f"p50_ms_at_{events_s}"] = round(statistics.median(p50_ms), 1)
 
 
-PARTS = {"takeover": measure_takeover, "rate": measure_scale, "cost": measure_costs, "steady": measure_steady}
+PARTS = {
+    "takeover": measure_takeover,
+    "rate": measure_scale,
+    "shared": measure_shared,
+    "cost": measure_costs,
+    "steady": measure_steady,
+}
 
 
 def main() -> None:

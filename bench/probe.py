@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,7 +22,7 @@ from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded, schedule_key
 from streamsched.domain.names import DatasetRef, ScheduleRef
-from streamsched.domain.signals.home import home
+from streamsched.domain.signals.home import choose_affinity, home
 from streamsched.domain.signals.signal import Put, Subscribe
 from streamsched.domain.triggers.trigger import Partitions, Trigger, event_keys
 from streamsched.log.drivers import open_broker
@@ -31,6 +32,10 @@ from streamsched.store.server.migrate import migrate
 
 SHARDS = 4
 APPEND = 2000
+_STORED = (
+    "INSERT INTO intake_positions VALUES ($1, $2, $3)"
+    " ON CONFLICT (topic, partition) DO UPDATE SET position = excluded.position"
+)
 
 
 @dataclass(slots=True)
@@ -41,22 +46,32 @@ class BareInstallation:
         launched: schedule → when its newest job was read from the log, and the ids of the job's events.
         counted: jobs read so far.
         jobs: when each job was read from the log, and the id of its last event.
+        affinities: how many schedules have each affinity.
     """
 
     broker: Broker
+    database: asyncpg.Connection
     workers: WorkerProcesses
     launched: dict[str, tuple[float, list[str]]]
     counted: int = 0
     reader: Reader | None = None
     jobs: list[tuple[float, str]] = field(default_factory=list)
+    affinities: Counter[int] = field(default_factory=Counter[int])
 
-    async def put(self, names: Iterable[tuple[str, Trigger]]) -> None:
-        """Appends the signals of enabled schedules, as the relay would."""
+    async def put(self, names: Iterable[tuple[str, Trigger]], *, with_affinity: bool = True) -> None:
+        """Appends the signals of enabled schedules, as the relay would. Without affinity each lives at the home of its
+        own name.
+        """
         records: list[Outgoing] = []
         for name, trigger in names:
-            ref = ScheduleRef("default", "bench", name)
-            for each in (*(Subscribe(key, ref, 1) for key in event_keys(trigger)), Put(ref, 1, True, trigger)):
-                key, value = signal_codec.encode(each)
+            ref, affinity = ScheduleRef("default", "bench", name), None
+            if with_affinity and (affinity := choose_affinity(event_keys(trigger), self.affinities)) is not None:
+                self.affinities[affinity] += 1
+            for each in (
+                *(Subscribe(key, ref, 1, affinity) for key in event_keys(trigger)),
+                Put(ref, 1, True, trigger),
+            ):
+                key, value = signal_codec.encode(each, affinity)
                 records.append(Outgoing(SIGNALS, home(key, SHARDS), key, value))
         await self.append(records)
 
@@ -65,11 +80,14 @@ class BareInstallation:
             await self.broker.append(records[start : start + size])
 
     async def poll(self, timeout: float = 0.2, *, decoded: bool = True) -> None:
-        """Reads new jobs into `launched` and `counted`; not `decoded`: only counts them."""
+        """Reads new jobs into `launched` and `counted`; not `decoded`: only counts them. To workers it is the intake:
+        they take backlogs as far as jobs are stored.
+        """
         if self.reader is None:
             self.reader = await self.broker.reader({TopicPartition(LAUNCH, n): 0 for n in range(SHARDS)})
         for chunk in await self.reader.read(max_records=50_000, timeout=timeout):
             at = time.time()
+            await self.database.execute(_STORED, LAUNCH, chunk.partition, chunk.next_position)
             self.counted += len(chunk.records)
             for record in chunk.records if decoded else ():
                 job = launch_codec.decode(record.value or b"")
@@ -85,7 +103,7 @@ class BareInstallation:
         mark = uuid4().hex[:6]
         pairs = product(range(SHARDS), range(SHARDS))
         probes = [Probe.at(f"mark-{mark}-{a}-{b}", b, wanted=1, key_shard=a) for a, b in pairs]
-        await self.put((probe.schedule, probe.trigger) for probe in probes)
+        await self.put(((probe.schedule, probe.trigger) for probe in probes), with_affinity=False)
         await self.append([probe.event(1) for probe in probes])
         async with asyncio.timeout(600):
             while not all(probe.schedule in self.launched for probe in probes):
@@ -138,11 +156,13 @@ async def bare_installation(servers: Servers, lease_s: float) -> AsyncIterator[B
     log = servers.log(database)
     broker = await open_broker(log)
     await broker.create_topics(topic_specs(SHARDS, timedelta(days=1)))
+    connection = await asyncpg.connect(database)
     workers = WorkerProcesses(database, log, SHARDS, lease_s, servers.scratch)
     try:
-        yield BareInstallation(broker, workers, {})
+        yield BareInstallation(broker, connection, workers, {})
     finally:
         workers.stop()
         await broker.close()
+        await connection.close()
         await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
         await admin.close()

@@ -1089,7 +1089,9 @@ CREATE TABLE schedules (
     priority_set integer,
     draining_in bigint,
     resumed_at timestamp with time zone,
+    affinity bigint,
     admits boolean NOT NULL GENERATED ALWAYS AS ((enabled OR COALESCE((draining_in = generation), false))) STORED,
+    CONSTRAINT schedules_affinity_check CHECK (((affinity >= 0) AND (affinity <= '4294967295'::bigint))),
     CONSTRAINT schedules_app_fkey FOREIGN KEY (app) REFERENCES apps(id),
     CONSTRAINT schedules_check CHECK (((deleted_at IS NULL) OR (NOT enabled))),
     CONSTRAINT schedules_generation_check CHECK ((generation > 0)),
@@ -1097,6 +1099,7 @@ CREATE TABLE schedules (
     CONSTRAINT schedules_pkey PRIMARY KEY (id),
     CONSTRAINT schedules_priority_set_check CHECK (((priority_set >= '-1000'::integer) AND (priority_set <= 1000)))
 );
+CREATE INDEX schedules_by_affinity ON schedules USING btree (affinity) WHERE ((deleted_at IS NULL) AND (affinity IS NOT NULL));
 CREATE INDEX schedules_by_app ON schedules USING btree (app, id);
 CREATE INDEX schedules_by_awaited_program ON schedules USING gin (jsonb_path_query_array(definition, '$."trigger".**."programId"'::jsonpath) jsonb_path_ops) WHERE (deleted_at IS NULL);
 CREATE INDEX schedules_by_program ON schedules USING btree (program) WHERE (deleted_at IS NULL);

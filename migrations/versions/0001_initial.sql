@@ -219,6 +219,8 @@ CREATE TABLE schedules (
     draining_in bigint,                        -- the generation that drains
     -- When a pause that held waiting jobs last ended; timeouts count from then.
     resumed_at timestamptz,
+    -- The hash of the event key at whose home it lives in the log; NULL: at the home of its own name.
+    affinity bigint CHECK (affinity BETWEEN 0 AND 4294967295),
     -- Waiting jobs may run.
     admits boolean NOT NULL GENERATED ALWAYS AS (enabled OR coalesce(draining_in = generation, false)) STORED,
     CHECK (deleted_at IS NULL OR NOT enabled),
@@ -226,6 +228,7 @@ CREATE TABLE schedules (
 );
 CREATE INDEX schedules_by_app ON schedules (app, id);
 CREATE INDEX schedules_by_program ON schedules (program) WHERE deleted_at IS NULL;
+CREATE INDEX schedules_by_affinity ON schedules (affinity) WHERE deleted_at IS NULL AND affinity IS NOT NULL;
 CREATE INDEX schedules_to_forget ON schedules (deleted_at, id) WHERE deleted_at IS NOT NULL;
 -- Which schedules wait for a program: asked when one is removed. `definition` is codec.schedule's, its trigger CDAP's.
 CREATE INDEX schedules_by_awaited_program ON schedules

@@ -27,7 +27,7 @@ from streamsched.catalog.progress import ProgressCopy
 from streamsched.codec.records import layout as layout_codec
 from streamsched.codec.records.state import SEPARATOR
 from streamsched.domain.errors import ConflictError
-from streamsched.domain.signals.home import home
+from streamsched.domain.signals.home import SCHEDULE_PREFIX, home
 from streamsched.domain.signals.layout import Layout
 from streamsched.log.generation import of_generation, read_layout
 from streamsched.log.records import newest
@@ -58,7 +58,6 @@ log = structlog.get_logger()
 _WRITER: Final = "reshard"
 _RELAY: Final = "relay"
 _ATTEMPT: Final = b"attempt"
-_SCHEDULE: Final = b"schedule:"
 _POLL_S: Final = 0.02
 
 #: The rows of every table: (changelog, shard) → key → value.
@@ -170,7 +169,7 @@ def _states_as_json(tables: Tables) -> dict[bytes, dict[str, Any] | None]:
         if topic == TRIGGERS_CHANGELOG:
             accumulated = TriggerStates(rows)
             for key in rows:
-                if key.startswith(_SCHEDULE) and SEPARATOR not in key:
+                if key.startswith(SCHEDULE_PREFIX) and SEPARATOR not in key:
                     found[key] = state_to_json(accumulated, key)
     return found
 

@@ -14,14 +14,16 @@ from typing import Final
 
 from streamsched.admin.changelog import positions, table
 from streamsched.admin.started import Started, read_started
-from streamsched.catalog.control import definition_signal, outbox_record
 from streamsched.codec.records import subscriptions as subscriptions_codec
 from streamsched.domain.errors import UnavailableError
 from streamsched.domain.fold.fold import Definition, TriggerState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import ScheduleRecord
+from streamsched.domain.signals.home import SCHEDULE_PREFIX, schedule_of
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signals.subscription import SubscribedSchedule
 from streamsched.domain.triggers.trigger import event_keys
+from streamsched.log.control import definition_signal, outbox_record
 from streamsched.log.topics import SIGNALS, SUBSCRIPTIONS_CHANGELOG, TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, TopicPartition
 from streamsched.ports.outbox import Outbox
@@ -31,7 +33,6 @@ from streamsched.stream.agents.accumulated import SEPARATOR, TriggerStates
 
 #: Seconds between polls of the shards' positions.
 _POLL_S: Final = 0.2
-_SCHEDULE: Final = b"schedule:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,20 +43,24 @@ class Fault:
         generation: of the schedule in PostgreSQL; 0 if it does not exist there.
         text: the difference.
         repair: the signals that repair it; empty if signals cannot.
+        affinity: of the schedule to whose home the signals go.
     """
 
     schedule: ScheduleRef
     generation: int
     text: str
     repair: tuple[Signal, ...]
+    affinity: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Tables of all shards: for each event key its listening schedules with generations, and the schedules' states."""
+    """Tables of all shards: for each event key its listening schedules, and the states of the schedules by
+    their affinity.
+    """
 
-    listeners: Mapping[str, Mapping[ScheduleRef, int]]
-    states: Mapping[ScheduleRef, TriggerState]
+    listeners: Mapping[str, Mapping[ScheduleRef, SubscribedSchedule]]
+    states: Mapping[tuple[ScheduleRef, int | None], TriggerState]
 
 
 async def examine(
@@ -91,46 +96,57 @@ async def mend(faults: Sequence[Fault], *, mending: OutboxRepair) -> list[int]:
     ids: list[int] = []
     for fault in faults:
         if fault.repair:
-            ids += await mending.mend(fault.schedule, fault.generation, [outbox_record(each) for each in fault.repair])
+            records = [outbox_record(each, fault.affinity) for each in fault.repair]
+            ids += await mending.mend(fault.schedule, fault.generation, records)
     return ids
 
 
 def find_faults(records: Mapping[ScheduleRef, ScheduleRecord], known: Known, jobs: Started) -> Iterator[Fault]:
     """Missing and superfluous entries of the shards' tables. Pure."""
     for ref, record in sorted(records.items()):
-        yield from _state_faults(record, known.states.get(ref), jobs.get((ref, record.generation), 0))
+        yield from _state_faults(
+            record, known.states.get((ref, record.affinity)), jobs.get((ref, record.generation), 0)
+        )
         for key in sorted(event_keys(record.definition.trigger) if record.listens else ()):
-            if ref not in known.listeners.get(key, {}):
-                repair = (Subscribe(key, ref, record.generation),)
-                yield Fault(ref, record.generation, f"does not listen to {key}", repair)
-    for ref, state in sorted(known.states.items()):
-        if ref not in records:
-            yield Fault(
-                ref, 0, "a shard has its state, but PostgreSQL no such schedule", (Drop(ref, state.generation),)
-            )
+            found = known.listeners.get(key, {}).get(ref)
+            if found is None:
+                repair = (Subscribe(key, ref, record.generation, record.affinity),)
+                yield Fault(ref, record.generation, f"does not listen to {key}", repair, record.affinity)
+            elif found.affinity != record.affinity:
+                newer = found.generation > record.generation
+                repair = () if newer else (Subscribe(key, ref, record.generation, record.affinity),)
+                yield Fault(ref, record.generation, f"gets events of {key} in another shard", repair, record.affinity)
+    for (ref, affinity), state in sorted(known.states.items(), key=lambda item: (item[0][0], item[0][1] or 0)):
+        record = records.get(ref)
+        if record is None or record.affinity != affinity:
+            where = "PostgreSQL no such schedule" if record is None else "the schedule is in another"
+            text = f"a shard has its state, but {where}"
+            current = 0 if record is None else record.generation
+            yield Fault(ref, current, text, (Drop(ref, state.generation),), affinity)
     for key, listeners in sorted(known.listeners.items()):
-        for ref, generation in sorted(listeners.items()):
+        for ref, found in sorted(listeners.items()):
             record = records.get(ref)
             if record is None or not record.listens or key not in event_keys(record.definition.trigger):
                 current = 0 if record is None else record.generation
-                repair = (Unsubscribe(key, ref, max(generation, current)),)
-                yield Fault(ref, current, f"is subscribed to {key}, which it does not need", repair)
+                repair = (Unsubscribe(key, ref, max(found.generation, current)),)
+                yield Fault(ref, current, f"is subscribed to {key}, which it does not need", repair, None)
 
 
 def _state_faults(record: ScheduleRecord, state: TriggerState | None, number: int) -> Iterator[Fault]:
-    ref, generation = record.definition.ref, record.generation
+    ref, generation, affinity = record.definition.ref, record.generation, record.affinity
     repair = (replace(definition_signal(record), started=number),)
     if state is None or state.generation < generation:
         has = "no definition" if state is None else f"generation {state.generation}"
-        yield Fault(ref, generation, f"its shard has {has}, PostgreSQL {generation}", repair)
+        yield Fault(ref, generation, f"its shard has {has}, PostgreSQL {generation}", repair, affinity)
     elif state.generation > generation:
         text = f"its shard has generation {state.generation}, PostgreSQL {generation}: an older backup was restored"
-        yield Fault(ref, generation, f"{text}; change the schedule until its generation is higher", ())
+        yield Fault(ref, generation, f"{text}; change the schedule until its generation is higher", (), affinity)
     elif _kind(state.definition) != _kind_of(repair[0]) or (state.trigger != record.definition.trigger):
-        yield Fault(ref, generation, "its shard has another definition of the same generation: change it once", ())
+        text = "its shard has another definition of the same generation: change it once"
+        yield Fault(ref, generation, text, (), affinity)
     elif state.sequence < number:
         has = f"its shard has started {state.sequence} jobs of generation {generation}"
-        yield Fault(ref, generation, f"{has}, but job number {number} exists", repair)
+        yield Fault(ref, generation, f"{has}, but job number {number} exists", repair, affinity)
 
 
 def _kind(definition: Definition) -> tuple[bool, ...]:
@@ -149,18 +165,18 @@ async def read_known(broker: Broker, shards: int) -> Known:
     Raises:
         UnavailableError: the log is unreachable.
     """
-    listeners: dict[str, Mapping[ScheduleRef, int]] = {}
-    states: dict[ScheduleRef, TriggerState] = {}
+    listeners: dict[str, Mapping[ScheduleRef, SubscribedSchedule]] = {}
+    states: dict[tuple[ScheduleRef, int | None], TriggerState] = {}
     for shard in range(shards):
         for raw, value in (await table(broker, SUBSCRIPTIONS_CHANGELOG, shard)).items():
             listeners[raw.decode()] = subscriptions_codec.decode(raw.decode(), value).listeners
         triggers = await table(broker, TRIGGERS_CHANGELOG, shard)
         accumulated = TriggerStates(triggers)
         for key in triggers:
-            if key.startswith(_SCHEDULE) and SEPARATOR not in key:
+            if key.startswith(SCHEDULE_PREFIX) and SEPARATOR not in key:
                 state = accumulated.state(key)
                 if state is not None:
-                    states[state.schedule] = state
+                    states[schedule_of(key)] = state
     return Known(listeners, states)
 
 

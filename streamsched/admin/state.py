@@ -53,14 +53,14 @@ STATE: Final = JsonShape(ShownState, "ShardState")
 _ANYWHERE: Final = JsonShape(ShownState, outside=("shard",))
 
 
-async def show(broker: Broker, ref: ScheduleRef) -> dict[str, Any]:
-    """A schedule's state in its shard, read from the log: definition, counts and open keys.
+async def show(broker: Broker, ref: ScheduleRef, affinity: int | None = None) -> dict[str, Any]:
+    """The state of a schedule of this affinity, read from the log: definition, counts and open keys.
 
     Raises:
         NotFoundError: its shard has no state of it.
         UnavailableError: the log is unreachable.
     """
-    key = schedule_key(ref).encode()
+    key = schedule_key(ref, affinity).encode()
     shard = home(key, await broker.partitions(SIGNALS))
     found = state_to_json(TriggerStates(await table(broker, TRIGGERS_CHANGELOG, shard)), key)
     if found is None:

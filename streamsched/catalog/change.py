@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import datetime
 
-from streamsched.catalog.control import control
 from streamsched.codec.json.reading import prefix_errors
 from streamsched.codec.triggers.trigger import without_defaults
 from streamsched.domain.errors import ConflictError, NotFoundError
@@ -181,12 +180,13 @@ def create_schedule(
     now: datetime,
     forgotten: int = 0,
 ) -> ScheduleChange:
-    """Creates a schedule; `before` is its tombstone, whose generation numbers continue. Without one they begin after
-    `forgotten`, the highest of a tombstone of the app that is gone: the name may have been used before.
+    """Creates a schedule; `before` is its tombstone, whose affinity stays and whose generation numbers continue.
+    Without one they begin after `forgotten`, the highest of a tombstone of the app that is gone: the name may have been
+    used before; its affinity is chosen when it is stored.
     """
     check_trigger(definition.trigger)
-    generation = (before.generation if before else forgotten) + 1
-    after = ScheduleRecord(definition, generation, enabled, created_at=now, updated_at=now)
+    generation, affinity = (before.generation, before.affinity) if before else (forgotten, None)
+    after = ScheduleRecord(definition, generation + 1, enabled, created_at=now, updated_at=now, affinity=affinity)
     return _make_change(Action.CREATED, before, after, reason=reason)
 
 
@@ -291,7 +291,7 @@ def _next_generation(before: ScheduleRecord, now: datetime, *, keep: bool) -> Sc
 def _make_change(
     action: Action, before: ScheduleRecord | None, after: ScheduleRecord, *, reason: str
 ) -> ScheduleChange:
-    return ScheduleChange(action, before, after, reason, timers=_timers(after), records=control(before, after))
+    return ScheduleChange(action, before, after, reason, timers=_timers(after))
 
 
 def _timers(after: ScheduleRecord) -> dict[str, datetime]:

@@ -17,6 +17,7 @@ from streamsched.domain.errors import describe_failure
 from streamsched.domain.failure_isolation import FailureIsolation
 from streamsched.domain.fold.explain import explain
 from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.home import SCHEDULE_PREFIX, schedule_of
 from streamsched.log.topics import TRIGGERS_CHANGELOG
 from streamsched.ports.broker import Broker, Chunk, Reader, Record, TopicPartition
 from streamsched.ports.intake import HaltedSchedule, OpenKey, Progress, ProgressBatch, ProgressStore
@@ -24,7 +25,6 @@ from streamsched.process.run_forever import run_forever
 
 log = structlog.get_logger()
 
-_PREFIX: Final = b"schedule:"
 #: Records for one read; only the newest state of each schedule is decoded and stored.
 _BATCH: Final = 5000
 #: Seconds between reads, so that a busy schedule is stored a few times a second instead of once per turn.
@@ -115,9 +115,8 @@ class ProgressCopy:
 
 def _read_batch(chunk: Chunk, start: int) -> ProgressBatch:
     """The newest record of each schedule, open key and halt; skips the shards' own keys and pages of events."""
-    newest: Mapping[bytes, Record] = {
-        record.key: record for record in chunk.records if record.key is not None and record.key.startswith(_PREFIX)
-    }
+    keyed = ((record.key, record) for record in chunk.records)
+    newest: Mapping[bytes, Record] = {key: record for key, record in keyed if key and key.startswith(SCHEDULE_PREFIX)}
     progress: list[Progress] = []
     deleted: list[ScheduleRef] = []
     keys: list[OpenKey] = []
@@ -125,12 +124,12 @@ def _read_batch(chunk: Chunk, start: int) -> ProgressBatch:
     halted: list[HaltedSchedule] = []
     healed: list[ScheduleRef] = []
     for row, record in newest.items():
-        name, *within = row.removeprefix(_PREFIX).split(SEPARATOR)
+        schedule, *within = row.split(SEPARATOR)
         if len(within) > 1 and within != _ERROR:
             continue
         at = record.at
         try:
-            ref = ScheduleRef.parse(name.decode())
+            ref, _ = schedule_of(schedule)
             match within, record.value:
                 case [], None:
                     deleted.append(ref)

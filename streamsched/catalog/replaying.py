@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import structlog
 
 from streamsched.catalog.catalog import PATIENCE
-from streamsched.catalog.control import outbox_record
 from streamsched.catalog.outbox_ack import wait_for_ack
 from streamsched.domain.errors import ConflictError
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Replay
+from streamsched.log.control import outbox_record
 from streamsched.ports.notifier import Notifier
 from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.catalog.outbox import PostgresOutbox
@@ -45,7 +45,8 @@ class ScheduleReplay:
         if status.halt is None:
             raise ConflictError(f"schedule '{ref}' is not in error: there is nothing to replay")
         generation = status.record.generation
-        written = await self.mending.mend(ref, generation, [outbox_record(Replay(ref, generation))])
+        request = outbox_record(Replay(ref, generation), status.record.affinity)
+        written = await self.mending.mend(ref, generation, [request])
         if not written:
             raise ConflictError(f"schedule '{ref}' was changed concurrently: check its state and try again")
         await wait_for_ack(written, acks=self.acks, notifier=self.notifier, patience=self.patience)

@@ -17,6 +17,8 @@ from streamsched.domain.errors import InvalidDefinitionError, PlanChangedError
 from streamsched.domain.json_value import member_path
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.revision import Expected
+from streamsched.domain.signals.signal import Signal
+from streamsched.log.control import control, outbox_record
 from streamsched.ports.clock import Clock
 from streamsched.ports.notifier import Notifier
 from streamsched.store.catalog.catalog import CatalogStore
@@ -28,6 +30,8 @@ log = structlog.get_logger()
 
 #: A change of more programs and schedules than this is logged in one line.
 _MAX_LOGGED: Final = 100
+#: Of an affinity: eight digits in a key, ten at most in a value.
+_LARGEST_AFFINITY: Final = 2**32 - 1
 
 Decide = Callable[[AppRecord, datetime], AppChange]
 
@@ -190,11 +194,18 @@ class RequestedChange:
                 self._expected.check(self._subject_text, str(one.generation))
         decided, most = self._decide(app, now), self._services.largest_record
         for schedule in decided.schedules if most is not None else ():
-            size = max((len(record.key.encode()) + len(record.value) for record in schedule.records), default=0)
+            after = replace(schedule.after, affinity=_LARGEST_AFFINITY)
+            size = max(map(_record_size, control(schedule.before, after)), default=0)
             if most is not None and size > most:
                 path = member_path("$.schedules", schedule.after.definition.ref.name) if self._deploys else "$"
                 raise InvalidDefinitionError(path, f"needs {size} bytes in one log record, the limit is {most}")
         return decided
+
+
+def _record_size(signal: Signal) -> int:
+    """Bytes of its record in the log, wherever its schedule lives."""
+    record = outbox_record(signal, _LARGEST_AFFINITY)
+    return len(record.key.encode()) + len(record.value)
 
 
 def _log_change(app: AppRef, change: AppChange) -> None:

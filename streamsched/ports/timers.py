@@ -29,6 +29,7 @@ class DueTimer:
         created_at: when the schedule was created; the origin of `Every`.
         last_run: of a `SinceLastRun`.
         caught_up: what jobs several ticks make that are fired together because they were missed.
+        affinity: of the schedule.
     """
 
     schedule: ScheduleRef
@@ -42,6 +43,7 @@ class DueTimer:
     tick_at: datetime | None = None
     last_run: RunActivity = NO_RUN
     caught_up: CaughtUp = CaughtUp.EACH
+    affinity: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +102,14 @@ class WakeUpRequest:
     logged_at: datetime
 
 
+#: The record of a wake-up for its schedule's home, by the affinity of the schedule.
+WakeRecord = Callable[[Woken, int | None], OutboxRecord]
+
+
 class WakeStore(Protocol):
     """Stored wake-ups. Any number of instances may use it."""
 
-    async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
+    async def fire(self, *, now: datetime, limit: int, record: WakeRecord) -> int:
         """Moves up to `limit` wake-ups due at `now` to the outbox, those due longest first, skipping those locked by
         another instance, in one transaction; `record` makes the record. Returns how many.
 

@@ -18,6 +18,7 @@ from datetime import timedelta
 from functools import partial
 
 from streamsched.codec.records.barrier import PREFIX as BARRIER_PREFIX
+from streamsched.domain.signals.home import SCHEDULE_PREFIX
 from streamsched.log.topics import PUBLIC, SEEN_CHANGELOG, SIGNALS
 from streamsched.ports.broker import Chunk
 from streamsched.ports.clock import Clock
@@ -27,7 +28,7 @@ from streamsched.stream.agents.emission import dead_letter, internal_error
 from streamsched.stream.agents.event_home import EventHome
 from streamsched.stream.agents.homes import Homes
 from streamsched.stream.agents.ingest import Ingest
-from streamsched.stream.agents.schedule_home import SCHEDULE_PREFIX, ScheduleHome
+from streamsched.stream.agents.schedule_home import ScheduleHome
 from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.agents.signal_delivery import SignalDelivery
 from streamsched.stream.agents.verdict_collector import VerdictCollector

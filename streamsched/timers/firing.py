@@ -7,8 +7,8 @@ from datetime import datetime
 from typing import Any, Final, assert_never
 
 from streamsched.codec.records import signal as signal_codec
-from streamsched.domain.events.event import Event, Ticked
-from streamsched.domain.signals.signal import Occurred, Woken
+from streamsched.domain.events.event import Event, Ticked, schedule_key
+from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.ticks.fire_times import tick_sequence
 from streamsched.domain.ticks.jitter import fires_at, last_fired_instant, tick_fired_at
 from streamsched.domain.ticks.misfire import ON_TIME, CaughtUp, Ticks, due_ticks
@@ -82,12 +82,6 @@ def review(timer: DueTimer, now: datetime) -> MovedTick | None:
     return review_tick(leaf, timer.due_at, schedule=timer.schedule, created_at=timer.created_at, now=now)
 
 
-def woken_record(woken: Woken) -> OutboxRecord:
-    """The record of a wake-up for its schedule's home."""
-    key, value = signal_codec.encode(woken)
-    return OutboxRecord(SIGNALS, key.decode(), value)
-
-
 def _plan(timer: DueTimer, leaf: TimeLeaf, now: datetime) -> Ticks:
     created_at = timer.created_at
     return due_ticks(
@@ -120,5 +114,5 @@ def _tick(
 ) -> OutboxRecord:
     name = f"tick:{timer.schedule}:{timer.generation}:{timer.leaf_id}:{due.isoformat()}"
     fact = Ticked(timer.schedule, timer.generation, timer.leaf_id, due, after, tuple(missed))
-    key, value = signal_codec.encode(Occurred(Event(name, SOURCE, due, fact)))
-    return OutboxRecord(SIGNALS, key.decode(), value)
+    _, value = signal_codec.encode(Occurred(Event(name, SOURCE, due, fact)))
+    return OutboxRecord(SIGNALS, schedule_key(timer.schedule, timer.affinity), value)

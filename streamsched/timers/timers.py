@@ -10,6 +10,7 @@ from typing import Final
 import structlog
 
 from streamsched.codec.records import wakeup
+from streamsched.log.control import outbox_record
 from streamsched.log.intake import TopicIntake
 from streamsched.log.topics import WAKEUPS
 from streamsched.ports.broker import Broker, Record
@@ -18,7 +19,7 @@ from streamsched.ports.intake import IntakeStore
 from streamsched.ports.notifier import TIMERS, Notifier
 from streamsched.ports.timers import TimerStore, WakeStore, WakeUpRequest
 from streamsched.process.run_forever import run_forever
-from streamsched.timers.firing import Firings, woken_record
+from streamsched.timers.firing import Firings
 
 log = structlog.get_logger()
 
@@ -65,7 +66,7 @@ class Timers:
         return await self._store.fire(now=now, limit=_BATCH, decide=Firings(now))
 
     async def _wake(self) -> int:
-        return await self._wakes.fire(now=self._clock.now(), limit=_BATCH, record=woken_record)
+        return await self._wakes.fire(now=self._clock.now(), limit=_BATCH, record=outbox_record)
 
     async def _step(self) -> float:
         next_due = await self.run_once()

@@ -17,6 +17,7 @@ from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import Partitions, event_keys
+from streamsched.log.control import control
 from streamsched.store.catalog.records import AppRecord, ScheduleChange
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -40,15 +41,15 @@ steps = st.lists(st.sampled_from(["keep", "reset", "widen", *MODES, "disable", "
 def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[str]) -> None:
     app = AppRecord(AppRef("default", "a"), {RUN.ref: RUN}, {})
     (first,) = change.create(app, BASE, enabled=True, now=NOW).schedules
-    record, records = first.after, list(first.records)
+    record, signals = first.after, list(control(first.before, first.after))
     state: TriggerState | None = None
     heard: set[str] = set()
     # The model: what has come and stays, and the oldest generation of which something may still run.
     counted, oldest_valid_generation, pause, number = 0, 1, None, 0
 
     for step in [*taken, "event"]:
-        for _, key, value in records:
-            reported = signal_codec.decode(key.encode(), value)
+        for signal in signals:
+            reported = signal_codec.decode(*signal_codec.encode(signal))
             match reported:
                 case Subscribe(key=listens):
                     heard.add(listens)
@@ -58,7 +59,7 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
                     state = fold(state, reported, at=NOW).state
                 case _:
                     raise AssertionError(reported)
-        records = []
+        signals = []
         assert state is not None
         assert (state.generation, state.is_enabled) == (record.generation, record.enabled or pause == MODES["backlog"])
         assert heard == (event_keys(record.definition.trigger) if record.listens else set())
@@ -80,7 +81,7 @@ def test_what_stands_counts_and_listens_after_any_series_of_changes(taken: list[
         oldest_valid_generation = min(oldest_valid_generation, record.generation) if kept else record.generation + 1
         counted = counted if kept else 0
         pause = {**MODES, "disable": None, "enable": None}.get(step, pause)
-        records, record = list(after.records), after.after
+        signals, record = list(control(after.before, after.after)), after.after
         assert record.pause == pause
         assert record.generation == after.before.generation + 1  # type: ignore[union-attr]
         if record.enabled or pause == MODES["backlog"] or kept:

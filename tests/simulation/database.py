@@ -18,7 +18,7 @@ from streamsched.ports import notifier
 from streamsched.ports.clock import Clock
 from streamsched.ports.intake import IntakeBatch, IntakeResult, ReadyJobRow
 from streamsched.ports.outbox import OutboxRecord, PendingRecord
-from streamsched.ports.timers import DueTimer, Firing, WakeUpRequest
+from streamsched.ports.timers import DueTimer, Firing, WakeRecord, WakeUpRequest
 from streamsched.store.catalog.records import ScheduleChange
 from tests.simulation.wire import Wire
 
@@ -72,7 +72,14 @@ class Database:
         for leaf, due_at in wanted.timers.items():
             due = stay.get((ref, leaf), due_at) if wanted.keeps else due_at
             self.timers[ref, leaf] = DueTimer(
-                ref, after.generation, leaf, known[leaf], after.definition.misfire, due, after.created_at
+                ref,
+                after.generation,
+                leaf,
+                known[leaf],
+                after.definition.misfire,
+                due,
+                after.created_at,
+                affinity=after.affinity,
             )
         self.committed(rows)
         self.notify(notifier.TIMERS)
@@ -224,11 +231,12 @@ class SimulationWakes(Positioned):
         due_at = send_at(wake.at, logged_at=request.logged_at, now=now)
         self._database.wakes[place] = StoredWake(woken, due_at)
 
-    async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
+    async def fire(self, *, now: datetime, limit: int, record: WakeRecord) -> int:
         async def fire() -> int:
             due = sorted((row.due_at, place[1], str(place[0]), place) for place, row in self._database.wakes.items())
             fired = [place for at, _, _, place in due if at <= now][:limit]
-            records = [record(self._database.wakes.pop(place).woken) for place in fired]
+            woken = [self._database.wakes.pop(place).woken for place in fired]
+            records = [record(each, self._database.schedules[each.schedule].affinity) for each in woken]
             self._database.committed(self._database.numbered(records))
             return len(fired)
 

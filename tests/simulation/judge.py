@@ -25,7 +25,7 @@ from tests.faults.judges.homes import (
     ticks_of,
 )
 from tests.faults.judges.jobs import judge_jobs, judge_rows
-from tests.faults.judges.log import TOPICS, LogContent
+from tests.faults.judges.log import TOPICS, LogContent, without_affinity
 from tests.simulation.database import Database
 from tests.simulation.traffic import Reports
 from tests.support.judged_order import judge_order, read_signal
@@ -80,7 +80,9 @@ def judge(log: MemoryLog, database: Database, reported: Reports, into: Judgement
         for number, part in enumerate(log.topics[topic]):
             for record in part.records:
                 content.take(topic, number, record)
-    control = (control_of(key.decode(), signal_codec.decode(key, value)) for key, value in reported.control)
+    control = (
+        control_of(without_affinity(key.decode()), signal_codec.decode(key, value)) for key, value in reported.control
+    )
     judge_arrivals(content.homes, reported.sent, into)
     judge_control(content.homes, [each for each in control if each is not None], into)
     judge_forwards(content.homes, into)

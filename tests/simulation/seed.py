@@ -15,7 +15,7 @@ import structlog
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
 from streamsched.codec.records import signal as signal_codec
-from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.home import schedule_of
 from streamsched.domain.signals.signal import Replay
 from streamsched.log.topics import LAUNCH, POSITION_KEY, PUBLIC, SIGNALS, TRIGGERS_CHANGELOG, WAKEUPS, topic_specs
 from streamsched.ports.broker import Outgoing, TopicPartition
@@ -122,8 +122,8 @@ def _replays(log: MemoryLog) -> list[Outgoing]:
     for shard, part in enumerate(log.topics[TRIGGERS_CHANGELOG]):
         halts = read_halts({record.key: record.value for record in part.records if record.key is not None})
         for key, halt in halts.items():
-            ref = ScheduleRef.parse(key.decode().removeprefix("schedule:"))
-            found.append(Outgoing(SIGNALS, shard, *signal_codec.encode(Replay(ref, halt.generation))))
+            ref, affinity = schedule_of(key)
+            found.append(Outgoing(SIGNALS, shard, *signal_codec.encode(Replay(ref, halt.generation), affinity)))
     return found
 
 

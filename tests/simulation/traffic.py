@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -14,7 +15,7 @@ from streamsched.domain.events.event import CustomHappened, Event, Partition, Pa
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef, StreamRef
 from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Misfire, Schedule, ScheduleRecord
-from streamsched.domain.signals.home import home
+from streamsched.domain.signals.home import choose_affinity, home, key_hash
 from streamsched.domain.triggers.consumption import Consumption
 from streamsched.domain.triggers.trigger import (
     AllOf,
@@ -30,7 +31,9 @@ from streamsched.domain.triggers.trigger import (
     Trigger,
     Unless,
     Within,
+    event_keys,
 )
+from streamsched.log.control import control, outbox_record
 from streamsched.log.topics import public_topic
 from streamsched.ports.broker import Broker, Outgoing
 from streamsched.store.catalog.records import ScheduleChange
@@ -93,7 +96,8 @@ class Traffic:
 
     async def _create(self, ref: ScheduleRef) -> None:
         before, now = self._database.schedules.get(ref), self._database.clock.now()
-        await self._apply(change.create_schedule(before, self._definition(ref), enabled=True, reason="", now=now))
+        made = change.create_schedule(before, self._definition(ref), enabled=True, reason="", now=now)
+        await self._apply(replace(made, after=replace(made.after, affinity=_affinity(made.after.definition))))
 
     async def _meddle(self, refs: list[ScheduleRef]) -> None:
         for _ in range(self._rng.randint(2, 8)):
@@ -120,7 +124,8 @@ class Traffic:
 
     async def _apply(self, wanted: ScheduleChange) -> None:
         """A transaction: ids first, visible a moment later; the change returns when the log has it."""
-        rows = self._database.numbered(wanted.records)
+        signals = control(wanted.before, wanted.after)
+        rows = self._database.numbered([outbox_record(each, wanted.after.affinity) for each in signals])
         await asyncio.sleep(self._rng.expovariate(200))
         self._database.change(wanted, rows)
         if not wanted.keeps:
@@ -211,3 +216,10 @@ class Traffic:
         astray = self._rng.random() < 0.2
         partition = self._rng.randrange(self._shards) if astray else home(event.key, self._shards)
         return Outgoing(public_topic(event.fact), partition, event.key.encode(), event_codec.encode(event))
+
+
+def _affinity(definition: Schedule) -> int | None:
+    """Of two schedules in three that of an event key: the others live at homes of their own."""
+    if key_hash(str(definition.ref)) % 3 == 0:
+        return None
+    return choose_affinity(event_keys(definition.trigger), Counter())

@@ -85,7 +85,8 @@ class JudgedOrder:
 
     Attributes:
         judged: all of it.
-        ordered: the ids of the events among it whose order was known.
+        ordered: the ids of the events of its keys among it whose order was known; apart those before and after a
+            definition with other keys, whose events the one before did not wait for.
     """
 
     def __init__(self, shards: int) -> None:
@@ -95,7 +96,8 @@ class JudgedOrder:
         self._answers: Counter[int] = Counter()
         self._over: set[int] = set()
         self.judged: list[Stamped] = []
-        self.ordered: list[str] = []
+        self.ordered: list[list[str]] = [[]]
+        self._listens_anew = False
 
     def tell(self, number: int, at: datetime, what: Signal | Barrier) -> None:
         """The next record of the partition that is of this schedule, or a barrier. `number`: larger with each."""
@@ -118,8 +120,12 @@ class JudgedOrder:
         return put is not None and (put.enabled or put.keep) and build_plan(put.trigger).needs_order
 
     @property
+    def _keys(self) -> frozenset[str]:
+        return frozenset() if self._put is None else event_keys(self._put.trigger)
+
+    @property
     def _homes(self) -> set[int]:
-        return set() if self._put is None else {home(key, self._shards) for key in event_keys(self._put.trigger)}
+        return {home(key, self._shards) for key in self._keys}
 
     def _pass(self, barrier: Barrier) -> None:
         number = barrier.round
@@ -132,11 +138,14 @@ class JudgedOrder:
         elif barrier.stage is not Stage.CONTINUED:
             return
         if self._homes <= set(barrier.homes):
-            known = len(self.judged)
+            known, keys = len(self.judged), self._keys
+            if self._listens_anew:
+                self.ordered.append([])
+                self._listens_anew = False
             self._judge_until(datetime.fromtimestamp(barrier.frontier_ms / 1000, UTC))
             if barrier.stage is not Stage.LAPSED:
-                judged = (signal for _, signal in self.judged[known:] if isinstance(signal, Occurred))
-                self.ordered += [signal.event.id for signal in judged]
+                judged = (signal.event for _, signal in self.judged[known:] if isinstance(signal, Occurred))
+                self.ordered[-1] += [event.id for event in judged if event.key in keys]
 
     def _judge_until(self, until: datetime) -> None:
         for each in sorted(each for each in self._waiting if each.at <= until):
@@ -150,7 +159,8 @@ class JudgedOrder:
         before = self._put
         match signal:
             case Put(generation=generation) if before is None or generation > before.generation:
-                self._put = signal
+                known, self._put = self._keys, signal
+                self._listens_anew |= not self._keys <= known
             case Drop(generation=generation) if before is not None and generation >= before.generation:
                 self._put = None
             case _:
@@ -167,11 +177,12 @@ def judged_order(signals: Iterable[Arrived], barriers: Iterable[Arrived], shards
 
 def judge_order(schedule: str, order: JudgedOrder, sent: Mapping[str, Sent], into: Judgement) -> None:
     """What was acknowledged before another event was sent is judged before it. `sent`: of events sent once."""
-    latest: tuple[datetime, str] | None = None
-    for name in order.ordered:
-        if name not in sent:
-            continue
-        sent_at, acked_at = sent[name]
-        if latest is not None and acked_at < latest[0]:
-            into.spoil(f"{schedule} judged {name} after {latest[1]}, which was sent when it had been acknowledged")
-        latest = max(latest or (sent_at, name), (sent_at, name))
+    for names in order.ordered:
+        latest: tuple[datetime, str] | None = None
+        for name in names:
+            if name not in sent:
+                continue
+            sent_at, acked_at = sent[name]
+            if latest is not None and acked_at < latest[0]:
+                into.spoil(f"{schedule} judged {name} after {latest[1]}, which was sent when it had been acknowledged")
+            latest = max(latest or (sent_at, name), (sent_at, name))

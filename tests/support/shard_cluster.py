@@ -63,9 +63,9 @@ class ShardCluster(Shards):
             await asyncio.wait(running)
             self.shards = []
 
-    async def signal(self, *signals: Signal) -> None:
-        """Appends control as the relay would, in order."""
-        records = [signal_codec.encode(signal) for signal in signals]
+    async def signal(self, *signals: Signal, affinity: int | None = None) -> None:
+        """Appends control as the relay would, in order, of a schedule of this affinity."""
+        records = [signal_codec.encode(signal, affinity) for signal in signals]
         await self.broker.append([Outgoing(SIGNALS, home(key, self.count), key, value) for key, value in records])
 
     async def put(

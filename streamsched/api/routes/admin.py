@@ -113,4 +113,5 @@ async def replay_letter(partition: str, offset: str, at: InstallationDep) -> Res
 @routes.get("/schedules/{schedule}/state", "Get the shard's state of a schedule", may=VIEW, answers=STATE.answer)
 async def get_state(schedule: str, at: InstallationDep) -> Response:
     """The state of the schedule in its shard, read from the log: definition, counts and open keys."""
-    return json_response(await show(at.broker, ScheduleRef.parse(schedule)))
+    ref = ScheduleRef.parse(schedule)
+    return json_response(await show(at.broker, ref, (await at.reader.schedule(ref)).record.affinity))

@@ -204,10 +204,14 @@ def state_show(
     from streamsched.domain.names import ScheduleRef
 
     ref = ScheduleRef.parse(full_name(schedule))
+
+    async def read(at: Installation) -> Any:
+        return await show(at.broker, ref, (await at.reader.schedule(ref)).record.affinity)
+
     if through_api(url, direct=direct):
         found = ask("GET", f"/v1/admin/schedules/{ref}/state", url=url)
     else:
-        found = administer(lambda at: show(at.broker, ref))
+        found = administer(read)
     print_answer(found, output, print_record, names=lambda _: [short_name(str(ref))])
 
 

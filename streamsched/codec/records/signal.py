@@ -7,12 +7,16 @@ prefix; so does an `Occurred` of statistics, which is no commit. Barriers travel
 
 | `signal`                   | fields                                                       | key              |
 |----------------------------|--------------------------------------------------------------|------------------|
-| `put`                      | `schedule`, `generation`, `enabled`, `trigger`, and policies | `schedule:<ref>` |
-| `drop`                     | `schedule`, `generation`                                     | `schedule:<ref>` |
-| `woken`                    | `schedule`, `generation`, `cell`, `due_at`                   | `schedule:<ref>` |
-| `replay`                   | `schedule`, `generation`                                     | `schedule:<ref>` |
-| `statistics`               | `occurred`: the `Occurred`                                   | `schedule:<ref>` |
-| `subscribe`, `unsubscribe` | `schedule`, `generation`; they are about the key             | the event key    |
+| `put`                      | `schedule`, `generation`, `enabled`, `trigger`, and policies | of the schedule  |
+| `drop`                     | `schedule`, `generation`                                     | of the schedule  |
+| `woken`                    | `schedule`, `generation`, `cell`, `due_at`                   | of the schedule  |
+| `replay`                   | `schedule`, `generation`                                     | of the schedule  |
+| `statistics`               | `occurred`: the `Occurred`                                   | of the schedule  |
+| `subscribe`                | `schedule`, `generation`, `affinity` if it has one           | the event key    |
+| `unsubscribe`              | `schedule`, `generation`                                     | the event key    |
+
+The key of a schedule is `schedule:<ref>`, and `schedule:<ref>@<affinity>` of one that has an affinity
+(`domain.signals.home`).
 
 Policies of a `put`, each with a default: `consumption`, `keep`, `late`, `draining`, `backlog`; and `started`, when jobs
 exist that its home may not know.
@@ -54,8 +58,8 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _LOGGED_DIGITS: Final = 15
 
 
-def encode(signal: Signal) -> tuple[bytes, bytes]:
-    """Record key and value."""
+def encode(signal: Signal, affinity: int | None = None) -> tuple[bytes, bytes]:
+    """Record key and value. `affinity`: of the schedule to whose home a control signal goes."""
     match signal:
         case Occurred(event=event, delay=delay, logged_ms=logged_ms):
             value = native.dumps(native.to_json(event))
@@ -63,17 +67,19 @@ def encode(signal: Signal) -> tuple[bytes, bytes]:
             value = add_logged(value, logged_prefix(logged_ms)) if logged_ms else value
             return event.key.encode(), statistics_of(value) if signal.statistics else value
         case Put(schedule=ref, generation=generation):
-            return schedule_key(ref).encode(), _control("put", ref, generation, _put_to_json(signal))
+            return schedule_key(ref, affinity).encode(), _control("put", ref, generation, _put_to_json(signal))
         case Drop(schedule=ref, generation=generation):
-            return schedule_key(ref).encode(), _control("drop", ref, generation, {})
+            return schedule_key(ref, affinity).encode(), _control("drop", ref, generation, {})
         case Replay(schedule=ref, generation=generation):
-            return schedule_key(ref).encode(), _control("replay", ref, generation, {})
-        case Subscribe(key=key, schedule=ref, generation=generation):
-            return key.encode(), _control("subscribe", ref, generation, {})
+            return schedule_key(ref, affinity).encode(), _control("replay", ref, generation, {})
+        case Subscribe(key=key, schedule=ref, generation=generation, affinity=at):
+            return key.encode(), _control("subscribe", ref, generation, {} if at is None else {"affinity": at})
         case Unsubscribe(key=key, schedule=ref, generation=generation):
             return key.encode(), _control("unsubscribe", ref, generation, {})
         case Woken(schedule=ref, generation=generation, cell=cell, due_at=due_at):
-            return schedule_key(ref).encode(), _control("woken", ref, generation, {"cell": cell, "due_at": due_at})
+            return schedule_key(ref, affinity).encode(), _control(
+                "woken", ref, generation, {"cell": cell, "due_at": due_at}
+            )
         case _:
             assert_never(signal)
 
@@ -138,7 +144,8 @@ def decode(key: bytes, value: bytes) -> Signal:
         case "replay":
             return Replay(ref, generation)
         case "subscribe":
-            return Subscribe(_key(key), ref, generation)
+            affinity = integer(found["affinity"], "$.affinity") if "affinity" in found else None
+            return Subscribe(_key(key), ref, generation, affinity)
         case "unsubscribe":
             return Unsubscribe(_key(key), ref, generation)
         case "woken":

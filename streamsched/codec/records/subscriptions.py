@@ -1,4 +1,5 @@
-"""Subscriptions of an event key as stored in the changelog: `{"v": 1, "listeners": {schedule: generation, …}}`.
+"""Subscriptions of an event key as stored in the changelog: `{"v": 2, "listeners": {schedule: generation, …},
+"affinities": {schedule: affinity, …}}`; of version 1, without `affinities`, when none of the schedules has one.
 
 The record's key is the event key.
 """
@@ -10,15 +11,20 @@ from typing import Final
 from streamsched.codec.events.native import dumps
 from streamsched.codec.json.scalar import integer, loads, mapping, schedule
 from streamsched.domain.errors import DecodeError
-from streamsched.domain.signals.subscription import Subscriptions
+from streamsched.domain.signals.subscription import SubscribedSchedule, Subscriptions
 
-VERSION: Final = 1
+VERSION: Final = 2
+#: Without affinities.
+_BEFORE: Final = 1
 
 
 def encode(subscriptions: Subscriptions) -> bytes:
     """The value of the record; `decode` with the same key returns an equal one."""
-    listeners = {str(ref): generation for ref, generation in subscriptions.listeners.items()}
-    return dumps({"v": VERSION, "listeners": listeners})
+    listeners = {str(ref): each.generation for ref, each in subscriptions.listeners.items()}
+    affinities = {str(ref): each.affinity for ref, each in subscriptions.listeners.items() if each.affinity is not None}
+    if not affinities:
+        return dumps({"v": _BEFORE, "listeners": listeners})
+    return dumps({"v": VERSION, "listeners": listeners, "affinities": affinities})
 
 
 def decode(key: str, raw: bytes) -> Subscriptions:
@@ -28,11 +34,17 @@ def decode(key: str, raw: bytes) -> Subscriptions:
         DecodeError: the bytes are not subscriptions of a known version.
     """
     found = mapping(loads(raw), "$")
-    if (version := integer(found.get("v"), "$.v", minimum=1)) != VERSION:
+    if (version := integer(found.get("v"), "$.v", minimum=1)) not in (_BEFORE, VERSION):
         raise DecodeError("$.v", f"is version {version}; this code knows {VERSION}")
     listeners = mapping(found.get("listeners"), "$.listeners")
-    where = "$.listeners"
+    affinities = mapping(found.get("affinities", {}), "$.affinities")
     return Subscriptions(
         key,
-        {schedule(ref, where): integer(known, f"{where}['{ref}']") for ref, known in listeners.items()},
+        {
+            schedule(ref, "$.listeners"): SubscribedSchedule(
+                integer(known, f"$.listeners['{ref}']"),
+                integer(affinities[ref], f"$.affinities['{ref}']") if ref in affinities else None,
+            )
+            for ref, known in listeners.items()
+        },
     )

@@ -208,6 +208,8 @@ def custom_key(name: EventName) -> str:
     return f"event:{name}"
 
 
-def schedule_key(schedule: ScheduleRef) -> str:
-    """The event key of all ticks of a schedule, whatever their leaf."""
-    return f"schedule:{schedule}"
+def schedule_key(schedule: ScheduleRef, affinity: int | None = None) -> str:
+    """The record key of a schedule, with its affinity if it has one (`domain.signals.home`); without, the event key of
+    all its ticks, whatever their leaf.
+    """
+    return f"schedule:{schedule}" if affinity is None else f"schedule:{schedule}@{affinity:08x}"

@@ -287,6 +287,7 @@ class ScheduleRecord:
         pause: None when it is enabled or disabled.
         resumed_at: when waiting jobs were last allowed to run again after a pause that held them; the timeouts of the
             jobs it held count from then. None: no pause has held any.
+        affinity: says which shard is its home (`domain.signals.home`); it stays when the definition changes.
     """
 
     definition: Schedule
@@ -298,6 +299,7 @@ class ScheduleRecord:
     kept_from: int | None = None
     pause: Pause | None = None
     resumed_at: datetime | None = None
+    affinity: int | None = None
 
     @property
     def exists(self) -> bool:

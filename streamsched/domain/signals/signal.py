@@ -1,8 +1,9 @@
 """Signals: the records of topic `signals`, each addressed by its record key to one home.
 
-To an event key's home: `Subscribe`, `Unsubscribe`, `Occurred`. To a schedule's home (`schedule:<ref>`): `Put`, `Drop`,
-`Woken`, `Replay`, `Occurred` (forwarded by an event key's home, or a tick from the timers). Control travels in the same
-partition as the events it governs, so the order of the log decides which definition judges which event (promise G4).
+To an event key's home: `Subscribe`, `Unsubscribe`, `Occurred`. To a schedule's home (`domain.signals.home`): `Put`,
+`Drop`, `Woken`, `Replay`, `Occurred` (forwarded by an event key's home, or a tick from the timers). Control travels in
+the same partition as the events it governs, so the order of the log decides which definition judges which event
+(promise G4).
 """
 
 from __future__ import annotations
@@ -58,11 +59,12 @@ class Drop:
 
 @dataclass(frozen=True, slots=True)
 class Subscribe:
-    """The schedule listens to `key` from here on."""
+    """The schedule, which has this affinity, listens to `key` from here on."""
 
     key: str
     schedule: ScheduleRef
     generation: int
+    affinity: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

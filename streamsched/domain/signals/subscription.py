@@ -9,26 +9,35 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import assert_never
+from typing import NamedTuple, assert_never
 
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.signal import Subscribe, Unsubscribe
 
 
+class SubscribedSchedule(NamedTuple):
+    """A schedule that listens: its generation when it subscribed, and its affinity (`domain.signals.home`)."""
+
+    generation: int
+    affinity: int | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Subscriptions:
-    """The schedules listening to one event key, with their generations; never empty, in order of subscription."""
+    """The schedules listening to one event key; never empty, in order of subscription."""
 
     key: str
-    listeners: Mapping[ScheduleRef, int]
+    listeners: Mapping[ScheduleRef, SubscribedSchedule]
 
 
-def subscribed_generation(known: int | None, change: Subscribe | Unsubscribe) -> int | None:
-    """The generation with which one schedule listens after a change; None: it does not listen. `known`: before it."""
+def change_subscription(known: SubscribedSchedule | None, change: Subscribe | Unsubscribe) -> SubscribedSchedule | None:
+    """One schedule as a listener after a change; None: it does not listen. `known`: before it."""
+    if known is not None and known.generation > change.generation:
+        return known
     match change:
-        case Subscribe(generation=generation):
-            return generation if known is None else max(known, generation)
-        case Unsubscribe(generation=generation):
-            return known if known is not None and known > generation else None
+        case Subscribe(generation=generation, affinity=affinity):
+            return SubscribedSchedule(generation, affinity)
+        case Unsubscribe():
+            return None
         case _:
             assert_never(change)

@@ -22,7 +22,7 @@ from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/catalog")
 #: More schedules than this are decoded and decided in a thread, not in the event loop.
-_LARGE: Final = 100
+LARGE: Final = 100
 
 
 class ProgramRow(NamedTuple):
@@ -45,6 +45,7 @@ class ScheduleRow(NamedTuple):
     kept_in: int | None
     kept_from: int | None
     resumed_at: datetime | None
+    affinity: int | None
     mode: str | None
     until: datetime | None
     note: str | None
@@ -88,7 +89,7 @@ class AppRows:
     @property
     def is_large(self) -> bool:
         """Whether it is decoded and decided on in a thread: thousands of schedules or programs take seconds."""
-        return max(len(self.schedules), len(self.programs), len(self.links)) > _LARGE
+        return max(len(self.schedules), len(self.programs), len(self.links)) > LARGE
 
     async def record(self) -> AppRecord:
         """`decode`, outside a transaction."""
@@ -99,7 +100,7 @@ class AppRows:
         programs = {program.ref: program for program in (stored_program(row.definition) for row in self.programs)}
         pauses = {(row.schedule, row.generation): row for row in self.pauses}
         schedules = [
-            row if (pause := pauses.get((row.id, row.generation))) is None else ScheduleRow(*row[:10], *pause[2:])
+            row if (pause := pauses.get((row.id, row.generation))) is None else ScheduleRow(*row[:11], *pause[2:])
             for row in self.schedules
         ]
         records = [schedule_record(row) for row in schedules]
@@ -146,6 +147,7 @@ def schedule_record(row: ScheduleRow) -> ScheduleRecord:
         kept_from=row.kept_from if row.kept_in == row.generation != row.kept_from else None,
         pause=None if row.mode is None else Pause(PauseMode(row.mode), row.until, row.note or ""),
         resumed_at=row.resumed_at,
+        affinity=row.affinity,
     )
 
 

@@ -4,7 +4,9 @@ app, program, schedules by id, timers, jobs by id, runs.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
@@ -16,10 +18,14 @@ from streamsched.domain.events.event import schedule_key
 from streamsched.domain.history import HistoryEntry
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.quotas.quota import QuotaGrowth
-from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
+from streamsched.domain.schedules.schedule import ScheduleRecord
+from streamsched.domain.signals.home import MOST_OF_ONE_KEY, choose_affinity, key_hash
 from streamsched.domain.triggers.trigger import event_keys
+from streamsched.log.control import control, outbox_record
+from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import app_expectations, outbox, quota_counts
 from streamsched.store.catalog.app_rows import (
+    LARGE,
     PROGRAMS_OF_APP,
     AppRows,
     ProgramRow,
@@ -59,9 +65,17 @@ class _EndedJob(NamedTuple):
     ended_at: datetime
 
 
+class _Taken(NamedTuple):
+    """How many schedules have an affinity; not more than are asked for."""
+
+    affinity: int
+    schedules: int
+
+
 _LOCKED_PROGRAMS: Final = Select(_SQL["lock_programs_of_app"], ProgramRow)
 _LOCKED_SCHEDULES: Final = Select(_SQL["lock_schedules"], ScheduleRow)
 _LOCKED_SCHEDULES_OF_APP: Final = Select(_SQL["lock_schedules_of_app"], ScheduleRow)
+_TAKEN: Final = Select(_SQL["count_affinities"], _Taken)
 _CLEARED_TIMERS: Final = Select(_SQL["clear_timers"], _ClearedTimer)
 _ENDED_JOBS: Final = Select(_SQL["end_jobs"], _EndedJob)
 
@@ -159,12 +173,17 @@ class CatalogStore:
     async def _write(
         self, connection: Connection, app: AppRecord, change: AppChange, now: datetime, by: str
     ) -> Applied:
+        change = replace(change, schedules=await _choose_affinities(connection, change.schedules))
         await _write_programs(connection, app.ref, change.programs, now)
         ended = await _write_schedules(connection, change.schedules) if change.schedules else []
-        records = [record for schedule in change.schedules for record in schedule.records]
+        records = (
+            await compute_meanwhile(connection, _control_records, change.schedules)
+            if len(change.schedules) > LARGE
+            else _control_records(change.schedules)
+        )
         ids = await outbox.write(connection, records)
         changed = {each.after.definition.ref for each in change.schedules}
-        unchanged = [each.definition for ref, each in app.schedules.items() if ref not in changed]
+        unchanged = [each for ref, each in app.schedules.items() if ref not in changed]
         earlier: list[int] = []
         for part in slices(unchanged):
             earlier += await outbox.list_unsent(connection, list(_record_keys(part)))
@@ -174,6 +193,23 @@ class CatalogStore:
         await record_removals(connection, change, by, now)
         await app_expectations.write(connection, app.ref, change.expectations, change.recipients, now)
         return Applied(change, [*earlier, *ids], ended)
+
+
+async def _choose_affinities(connection: Connection, changes: Sequence[ScheduleChange]) -> tuple[ScheduleChange, ...]:
+    """The changes with the affinities of new schedules (ADR 43). Changes at the same time do not see one another, so an
+    affinity may get a few more schedules than `MOST_OF_ONE_KEY`.
+    """
+    keys = [event_keys(each.after.definition.trigger) if each.before is None else frozenset[str]() for each in changes]
+    taken: Counter[int] = Counter()
+    for part in slices(sorted({key_hash(key) for each in keys for key in each})):
+        taken.update(dict(await _TAKEN.fetch(connection, part, MOST_OF_ONE_KEY)))
+    chosen: list[ScheduleChange] = []
+    for change, listened in zip(changes, keys, strict=True):
+        affinity = choose_affinity(listened, taken)
+        if affinity is not None:
+            taken[affinity] += 1
+        chosen.append(change if affinity is None else replace(change, after=replace(change.after, affinity=affinity)))
+    return tuple(chosen)
 
 
 async def _write_programs(connection: Connection, app: AppRef, changes: Sequence[ProgramChange], now: datetime) -> None:
@@ -220,6 +256,7 @@ async def _put_schedules(connection: Connection, changes: Sequence[ScheduleChang
             each.after.generation if each.after.backlog and each.after.kept_from is None else each.after.kept_from,
             each.after.is_draining,
             each.after.resumed_at,
+            each.after.affinity,
         )
         for each in changes
     ]
@@ -297,13 +334,18 @@ def _columns(values: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*values, strict=True)]
 
 
-def _record_keys(unchanged: Sequence[Schedule]) -> Iterator[str]:
+def _control_records(changes: Sequence[ScheduleChange]) -> list[OutboxRecord]:
+    """What the log is told of the changes, in its order."""
+    return [outbox_record(each, to.after.affinity) for to in changes for each in control(to.before, to.after)]
+
+
+def _record_keys(unchanged: Sequence[ScheduleRecord]) -> Iterator[str]:
     """The record keys of schedules that stay as they are. Records of an earlier change may still be in the outbox,
     and a repeat of that call must wait for them too.
     """
-    for definition in unchanged:
-        yield schedule_key(definition.ref)
-        yield from event_keys(definition.trigger)
+    for record in unchanged:
+        yield schedule_key(record.definition.ref, record.affinity)
+        yield from event_keys(record.definition.trigger)
 
 
 def _program_history(changes: Sequence[ProgramChange], now: datetime) -> list[HistoryEntry]:

@@ -32,19 +32,19 @@ SELECT id, definition FROM programs WHERE app = $1 ORDER BY id FOR UPDATE;
 -- name: schedules_of_app
 -- As lock_schedules_of_app, without locks.
 SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
-    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
+    affinity, NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
 FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id;
 
 -- name: lock_schedules_of_app
 -- All of an app's schedules, tombstones too, and those of $2; in id order, the lock order. Their pauses are read afterwards.
 SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
-    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
+    affinity, NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
 FROM schedules WHERE app = $1 OR id = ANY ($2::text[]) ORDER BY id FOR UPDATE;
 
 -- name: lock_schedules
 -- Some schedules, tombstones too.
 SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
-    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
+    affinity, NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
 FROM schedules WHERE id = ANY ($1::text[]) ORDER BY id FOR UPDATE;
 
 -- name: pauses
@@ -61,19 +61,27 @@ ON CONFLICT (id) DO UPDATE SET definition = excluded.definition, updated_at = ex
 -- Their schedules were deleted in the same transaction; their runs stay as history.
 DELETE FROM programs WHERE id = ANY ($1::text[]);
 
+-- name: count_affinities
+-- How many schedules have one of these affinities, $2 at most.
+SELECT given.affinity, count(*) AS schedules
+FROM unnest($1::bigint[]) AS given (affinity)
+CROSS JOIN LATERAL (SELECT FROM schedules s WHERE s.affinity = given.affinity AND s.deleted_at IS NULL LIMIT $2) AS found
+GROUP BY given.affinity;
+
 -- name: put_schedules
 -- The next generation of each; a row that is no longer of the generation before is left unchanged and not returned. In id
--- order, the lock order.
+-- order, the lock order. The affinity stays as it was first.
 INSERT INTO schedules AS known
     (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from, kept_in,
-    draining_in, resumed_at)
+    draining_in, resumed_at, affinity)
 SELECT id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from,
-    CASE WHEN kept_from IS NOT NULL THEN generation END, CASE WHEN draining THEN generation END, resumed_at
+    CASE WHEN kept_from IS NOT NULL THEN generation END, CASE WHEN draining THEN generation END, resumed_at, affinity
 FROM unnest(
     $1::text[], $2::text[], $3::text[], $4::jsonb[], $5::bigint[], $6::boolean[], $7::timestamptz[],
-    $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::boolean[], $12::timestamptz[]
+    $8::timestamptz[], $9::timestamptz[], $10::bigint[], $11::boolean[], $12::timestamptz[],
+    $13::bigint[]
 ) AS given (id, app, program, definition, generation, enabled, created_at, updated_at, deleted_at, kept_from, draining,
-    resumed_at)
+    resumed_at, affinity)
 ORDER BY id
 ON CONFLICT (id) DO UPDATE SET
     program = excluded.program, definition = excluded.definition, generation = excluded.generation,
@@ -175,7 +183,7 @@ SELECT pg_notify('launcher', '') FROM released LIMIT 1;
 -- Schedules with their state; $1 namespace, $2 app, $3 schedules, each NULL for any; at most $5 (NULL: all) after id $4;
 -- $6 states, none for any.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    s.resumed_at, z.mode, z.until, z.note, p.progress, h.halt,
+    s.resumed_at, s.affinity, z.mode, z.until, z.note, p.progress, h.halt,
     (SELECT min(t.due_at) FROM timers t WHERE t.schedule = s.id AND NOT starts_with(t.leaf, 'since_last_run:'))
         AS next_tick_at,
     array(SELECT t.leaf FROM timers t WHERE t.schedule = s.id AND starts_with(t.leaf, 'since_last_run:') ORDER BY t.leaf)
@@ -207,7 +215,7 @@ LIMIT $5;
 -- The $3 schedules that tick soonest, of $1 namespace and $2 app, each NULL for any: only they can have one of the next
 -- $3 ticks of all.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in, s.kept_from,
-    s.resumed_at, z.mode, z.until, z.note
+    s.resumed_at, s.affinity, z.mode, z.until, z.note
 FROM (
     SELECT t.schedule, min(t.due_at) AS due_at FROM timers t
     JOIN schedules o ON o.id = t.schedule JOIN apps a ON a.id = o.app
@@ -226,7 +234,7 @@ SELECT id FROM programs WHERE id = ANY ($1::text[]);
 -- name: enabled_of_programs
 -- At most $2 enabled schedules of the programs $1. They have no pause.
 SELECT id, definition, generation, enabled, created_at, updated_at, deleted_at, kept_in, kept_from, resumed_at,
-    NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
+    affinity, NULL::text AS mode, NULL::timestamptz AS until, NULL::text AS note
 FROM schedules WHERE program = ANY ($1::text[]) AND deleted_at IS NULL AND enabled ORDER BY program, id LIMIT $2;
 
 -- name: apps

@@ -62,6 +62,7 @@ class _ListedSchedule(NamedTuple):
     kept_in: int | None
     kept_from: int | None
     resumed_at: datetime | None
+    affinity: int | None
     mode: str | None
     until: datetime | None
     note: str | None
@@ -334,7 +335,7 @@ def _status(row: _ListedSchedule, last_runs: Mapping[tuple[str, str], RunActivit
         for leaf, due_at in zip(row.since_leaves, row.since_due_at, strict=True)
         if (duration := since_last_run_of(leaf)) is not None
     }
-    record = schedule_record(ScheduleRow(*row[:13]))
+    record = schedule_record(ScheduleRow(*row[:14]))
     return ScheduleStatus(
         record,
         min((at for at in (row.next_tick_at, *since_last_run.values()) if at is not None), default=None),

@@ -16,7 +16,6 @@ from streamsched.domain.programs.removed_program import RemovedProgram
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.domain.triggers.trigger import Trigger
-from streamsched.ports.outbox import OutboxRecord
 from streamsched.wire.schedules import ScheduleLosses
 
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
@@ -191,7 +190,6 @@ class ScheduleChange:
 
     Attributes:
         timers: leaf id → next due; these replace all timers, except that with `keeps` a leaf keeps an earlier time.
-        records: the records for its homes, in order.
         itself: whether the schedule paused itself.
     """
 
@@ -200,7 +198,6 @@ class ScheduleChange:
     after: ScheduleRecord
     reason: str
     timers: Mapping[str, datetime]
-    records: Sequence[OutboxRecord]
     itself: bool = False
 
     @property

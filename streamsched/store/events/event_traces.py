@@ -105,6 +105,7 @@ class _CurrentSchedule(NamedTuple):
     kept_in: int | None
     kept_from: int | None
     resumed_at: datetime | None
+    affinity: int | None
     mode: str | None
     until: datetime | None
     note: str | None
@@ -219,4 +220,4 @@ def _subject(key: str) -> str:
 
 
 def _current_schedule(row: _CurrentSchedule) -> CurrentSchedule:
-    return CurrentSchedule(schedule_record(ScheduleRow(*row[:13])), row.progress)
+    return CurrentSchedule(schedule_record(ScheduleRow(*row[:14])), row.progress)

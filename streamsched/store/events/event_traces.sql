@@ -30,7 +30,7 @@ LIMIT 1;
 -- name: standings
 -- Current schedules, tombstones too.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in,
-    s.kept_from, s.resumed_at, z.mode, z.until, z.note, p.progress
+    s.kept_from, s.resumed_at, s.affinity, z.mode, z.until, z.note, p.progress
 FROM schedules s
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 LEFT JOIN trigger_progress p ON p.schedule = s.id AND p.generation = s.generation
@@ -39,7 +39,7 @@ WHERE s.id = ANY ($1::text[]);
 -- name: mentioning
 -- Schedules whose definition contains one of these texts: a prefilter before definitions are decoded.
 SELECT s.id, s.definition, s.generation, s.enabled, s.created_at, s.updated_at, s.deleted_at, s.kept_in,
-    s.kept_from, s.resumed_at, z.mode, z.until, z.note, NULL::jsonb AS progress
+    s.kept_from, s.resumed_at, s.affinity, z.mode, z.until, z.note, NULL::jsonb AS progress
 FROM schedules s
 LEFT JOIN pauses z ON z.schedule = s.id AND z.generation = s.generation
 WHERE s.deleted_at IS NULL

@@ -72,6 +72,7 @@ class _TimerRow(NamedTuple):
     misfire: str
     catch_up: str | None
     overlap: str
+    affinity: int | None
 
 
 _CLAIM: Final = Select(_SQL["claim"], _TimerRow)
@@ -269,7 +270,7 @@ def _moved_line(timer: DueTimer, moved: MovedTick, now: datetime) -> HistoryEntr
 
 
 def _due_timer(row: _TimerRow, last_runs: Mapping[tuple[str, str], RunActivity]) -> DueTimer:
-    schedule, leaf, generation, due_at, tick_at, created_at, trigger, misfire, catch_up, overlap = row
+    schedule, leaf, generation, due_at, tick_at, created_at, trigger, misfire, catch_up, overlap, affinity = row
     policy, bounds, overlapping = _policy(misfire, catch_up, overlap)
     tree, ticking = _time_leaves(trigger)
     found, jobs = ticking.get(leaf), CaughtUp.EACH
@@ -287,6 +288,7 @@ def _due_timer(row: _TimerRow, last_runs: Mapping[tuple[str, str], RunActivity])
         tick_at,
         last_runs.get((schedule, leaf), NO_RUN),
         jobs,
+        affinity,
     )
 
 

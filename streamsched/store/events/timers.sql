@@ -6,7 +6,7 @@
 -- Of the definition only what a tick needs, as text: equal texts are decoded once.
 SELECT t.schedule, t.leaf, t.generation, t.due_at, t.tick_at, s.created_at,
     s.definition ->> 'trigger' AS trigger, s.definition ->> 'misfire' AS misfire, s.definition ->> 'catchUp' AS catch_up,
-    s.definition ->> 'overlap' AS overlap
+    s.definition ->> 'overlap' AS overlap, s.affinity
 FROM timers t
 JOIN schedules s ON s.id = t.schedule
 WHERE t.due_at <= $1 AND t.schedule || '.' || t.generation <> ALL ($3::text[])
@@ -38,7 +38,7 @@ LIMIT 1;
 -- Timers after a schedule and leaf, in order, with what `claim` reads; without those locked by another instance.
 SELECT t.schedule, t.leaf, t.generation, t.due_at, t.tick_at, s.created_at,
     s.definition ->> 'trigger' AS trigger, s.definition ->> 'misfire' AS misfire, s.definition ->> 'catchUp' AS catch_up,
-    s.definition ->> 'overlap' AS overlap
+    s.definition ->> 'overlap' AS overlap, s.affinity
 FROM timers t
 JOIN schedules s ON s.id = t.schedule
 WHERE (t.schedule, t.leaf) > ($1::text, $2::text)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
 
@@ -14,7 +14,7 @@ from streamsched.domain.signals.signal import Woken
 from streamsched.domain.ticks.wakeups import send_at
 from streamsched.ports.intake import IntakeBatch, IntakeResult
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.timers import WakeUpRequest
+from streamsched.ports.timers import WakeRecord, WakeUpRequest
 from streamsched.store.catalog import outbox
 from streamsched.store.connections import Pool, translate_errors
 from streamsched.store.expected_time import ExpectedTime, expected_parameter
@@ -36,6 +36,7 @@ class _Wake(NamedTuple):
     cell: bytes
     generation: int
     at: datetime
+    affinity: int | None
 
 
 class _Taken(NamedTuple):
@@ -78,7 +79,7 @@ class PostgresWakes(StoredPositions):
             )
         return IntakeResult(frozenset(taken.partitions), taken.stored, taken.obsolete)
 
-    async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
+    async def fire(self, *, now: datetime, limit: int, record: WakeRecord) -> int:
         """Moves up to `limit` due wake-ups to the outbox, those due longest first; returns how many. One that cannot be
         read is put off, and logged.
         """
@@ -88,7 +89,7 @@ class PostgresWakes(StoredPositions):
                 records, unreadable = list[OutboxRecord](), list[_Wake]()
                 for row in rows:
                     try:
-                        records.append(record(_wake_from_row(row)))
+                        records.append(record(_wake_from_row(row), row.affinity))
                     except SYSTEMIC:
                         raise
                     except Exception as failure:  # noqa: BLE001 - a damaged row may raise anything
@@ -96,7 +97,8 @@ class PostgresWakes(StoredPositions):
                         unreadable.append(row)
                 await outbox.write(connection, records)
                 if unreadable:
-                    await connection.execute(_SQL["put_off"], *map(list, zip(*unreadable, strict=True)), now + _RETRY)
+                    columns = map(list, zip(*(row[:4] for row in unreadable), strict=True))
+                    await connection.execute(_SQL["put_off"], *columns, now + _RETRY)
                 return len(rows)
 
     async def next_due_at(self) -> datetime | None:

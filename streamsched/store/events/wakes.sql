@@ -48,7 +48,7 @@ WITH due AS MATERIALIZED (
     ORDER BY due_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )
 DELETE FROM wakes w USING due WHERE w.id = due.id
-RETURNING w.schedule, w.cell, w.generation, w.at;
+RETURNING w.schedule, w.cell, w.generation, w.at, (SELECT s.affinity FROM schedules s WHERE s.id = w.schedule) AS affinity;
 
 -- name: put_off
 -- Stores unreadable ones again, for later.

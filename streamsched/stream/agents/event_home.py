@@ -19,7 +19,7 @@ from streamsched.domain.events.event import Event, PartitionsAdded, schedule_key
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Signal, Subscribe, Unsubscribe
-from streamsched.domain.signals.subscription import Subscriptions, subscribed_generation
+from streamsched.domain.signals.subscription import SubscribedSchedule, Subscriptions, change_subscription
 from streamsched.ports.broker import Chunk, Record
 from streamsched.stream.agents.emission import Emit, dead_letter, internal_error
 from streamsched.stream.agents.signal_decoder import SignalDecoder
@@ -42,12 +42,12 @@ class Forward(Protocol):
 
 
 class _Listeners:
-    """The subscriptions of one event key: by schedule the generation, and the (partition, record key) of its home."""
+    """Of one event key, by schedule: the subscription, and the (partition, record key) of its home."""
 
-    __slots__ = ("destinations", "generations")
+    __slots__ = ("destinations", "subscriptions")
 
     def __init__(self) -> None:
-        self.generations: dict[ScheduleRef, int] = {}
+        self.subscriptions: dict[ScheduleRef, SubscribedSchedule] = {}
         self.destinations: dict[ScheduleRef, tuple[int, bytes]] = {}
 
 
@@ -121,8 +121,8 @@ class EventHome:
         """
         for key in self._changed:
             listeners = self._known[key]
-            if listeners.generations:
-                subscriptions = Subscriptions(key.decode(), listeners.generations)
+            if listeners.subscriptions:
+                subscriptions = Subscriptions(key.decode(), listeners.subscriptions)
                 self._subscriptions[key] = subscriptions_codec.encode(subscriptions)
             else:
                 del self._known[key]
@@ -170,17 +170,17 @@ class EventHome:
             return
         schedule = signal.schedule
         listeners = self._listeners(key)
-        before = listeners.generations.get(schedule)
-        after = subscribed_generation(before, signal)
+        before = listeners.subscriptions.get(schedule)
+        after = change_subscription(before, signal)
         if after == before:
             return
         if after is None:
-            del listeners.generations[schedule], listeners.destinations[schedule]
+            del listeners.subscriptions[schedule], listeners.destinations[schedule]
         else:
-            destination = self._destination(schedule)  # may raise, so before anything changes
+            destination = self._destination(schedule, after.affinity)  # may raise, so before anything changes
             if listeners is _NO_LISTENERS:
                 listeners = self._known[key] = _Listeners()
-            listeners.generations[schedule] = after
+            listeners.subscriptions[schedule] = after
             listeners.destinations[schedule] = destination
         self._changed[key] = None
 
@@ -191,12 +191,12 @@ class EventHome:
             if raw is None:
                 return _NO_LISTENERS
             known = _Listeners()
-            for schedule, generation in subscriptions_codec.decode(key.decode(), raw).listeners.items():
-                known.generations[schedule] = generation
-                known.destinations[schedule] = self._destination(schedule)
+            for schedule, subscription in subscriptions_codec.decode(key.decode(), raw).listeners.items():
+                known.subscriptions[schedule] = subscription
+                known.destinations[schedule] = self._destination(schedule, subscription.affinity)
             self._known[key] = known
         return known
 
-    def _destination(self, schedule: ScheduleRef) -> tuple[int, bytes]:
-        key = schedule_key(schedule).encode()
+    def _destination(self, schedule: ScheduleRef, affinity: int | None) -> tuple[int, bytes]:
+        key = schedule_key(schedule, affinity).encode()
         return home(key, self._shards), key

@@ -9,13 +9,14 @@ from collections.abc import Callable, Iterator
 from typing import Final
 
 from streamsched.codec.records.barrier import PREFIX as BARRIER_PREFIX
+from streamsched.domain.signals.home import SCHEDULE_PREFIX
 from streamsched.log.topics import SIGNALS
 from streamsched.ports.broker import Chunk, Record
 from streamsched.stream.agents.arrival_order import ArrivalOrder
 from streamsched.stream.agents.barriers import Barriers
 from streamsched.stream.agents.event_home import EventHome
 from streamsched.stream.agents.ingest import Ingest
-from streamsched.stream.agents.schedule_home import SCHEDULE_PREFIX, ScheduleHome
+from streamsched.stream.agents.schedule_home import ScheduleHome
 from streamsched.stream.agents.signal_delivery import SignalDelivery
 
 #: Seconds of folding, or of writing rows, before control returns to the event loop. One fold is never divided.

@@ -23,8 +23,7 @@ from streamsched.domain.fold.cell import Cell
 from streamsched.domain.fold.effect import Effect, LateEvent, Launch, Refuse, Wake
 from streamsched.domain.fold.fold import NO_CELLS, Folded, TriggerState, fold
 from streamsched.domain.fold.halt import MOST_PARKED, Halt, begin_halt, describe_signal
-from streamsched.domain.names import ScheduleRef
-from streamsched.domain.signals.home import home
+from streamsched.domain.signals.home import home, schedule_of
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Replay, Signal
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.log.topics import LATE, LAUNCH, SIGNALS, WAKEUPS
@@ -37,8 +36,6 @@ from streamsched.stream.agents.signal_decoder import SignalDecoder
 from streamsched.stream.agents.time_limit import TimeLimit
 from streamsched.stream.agents.verdict_collector import VerdictCollector
 from streamsched.stream.state_format import StateFormat
-
-SCHEDULE_PREFIX: Final = b"schedule:"
 
 #: The number of parked signals folded in one turn; a longer replay continues in the next turns.
 REPLAYED: Final = 1_000
@@ -245,7 +242,7 @@ class ScheduleHome:
     def _halt(self, key: bytes, signal: Signal, chunk: Chunk, record: Record, failure: BaseException) -> None:
         """Halts a schedule; `signal` is the first one parked."""
         try:
-            _ref(key)
+            schedule_of(key)
         except InvalidError as error:  # the key names no schedule
             self._dead_letter(chunk, record, error)
             return
@@ -314,8 +311,8 @@ class ScheduleHome:
             self._halts.unpark(key)
         left = self._halts.open()[key]
         if left.parked:
-            more = Replay(_ref(key), left.generation)
-            self._emit(SIGNALS, self._shard, *signal_codec.encode(more))
+            more = Replay(schedule_of(key)[0], left.generation)
+            self._emit(SIGNALS, self._shard, key, signal_codec.encode(more)[1])
             return False
         log.info("schedule.replayed", schedule=_name(key), signals=left.first)
         self._halts.end(key)
@@ -381,8 +378,8 @@ def _keep_parked(before: Halt, after: Halt, *, attempts: int) -> Halt:
 
 
 def _name(key: bytes) -> str:
-    return key.removeprefix(SCHEDULE_PREFIX).decode(errors="backslashreplace")
-
-
-def _ref(key: bytes) -> ScheduleRef:
-    return ScheduleRef.parse(_name(key))
+    """The schedule of a record key, for the log."""
+    try:
+        return str(schedule_of(key)[0])
+    except InvalidError:
+        return key.decode(errors="backslashreplace")

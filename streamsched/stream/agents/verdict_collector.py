@@ -17,8 +17,8 @@ from streamsched.domain.errors import InvalidError
 from streamsched.domain.events.event import Ticked
 from streamsched.domain.events.lateness import Late, OnLate
 from streamsched.domain.fold.fold import TriggerState
-from streamsched.domain.names import ScheduleRef
 from streamsched.domain.signals.finding import AtSchedule, Duplicate, FindingReason, NoListener, Undecodable
+from streamsched.domain.signals.home import schedule_of
 from streamsched.domain.signals.signal import Occurred
 from streamsched.domain.signals.verdict import JudgedEvent, Verdict
 from streamsched.log.topics import VERDICTS
@@ -52,7 +52,7 @@ class VerdictCollector:
         same = home, generation, sequence, judged.leaves or judged, judged.cells, judged.why, was_late
         group = self._groups.get(same)
         if group is None:
-            ref = ScheduleRef.parse(home.partition(b":")[2].decode()) if state is None else state.schedule
+            ref = schedule_of(home)[0] if state is None else state.schedule
             group = self._open(same, AtSchedule(ref, generation, sequence + 1, judged, was_late))
         group.events.append(event.id)
         group.events.append(event.source)

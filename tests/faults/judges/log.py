@@ -44,6 +44,8 @@ class LogContent:
         self.letters: list[str] = []
         self._arrived: dict[str, list[Arrived]] = defaultdict(list)
         self._barriers: dict[int, list[Arrived]] = defaultdict(list)
+        #: Schedule without its affinity → its record key.
+        self._keys: dict[str, str] = {}
         self._shards = shards
         self._mine = _EVERY
 
@@ -66,7 +68,7 @@ class LogContent:
     def orders(self) -> Mapping[str, JudgedOrder]:
         """What each schedule of the trial has judged, and as of when, in this order."""
         return {
-            key: judged_order(arrived, self._barriers[home(key, self._shards)], self._shards)
+            key: judged_order(arrived, self._barriers[home(self._keys.get(key, key), self._shards)], self._shards)
             for key, arrived in self._arrived.items()
             if key.startswith("schedule:")
         }
@@ -78,16 +80,18 @@ class LogContent:
                 yield from ((signal.event.id, at) for at, signal in signals if isinstance(signal, Occurred))
 
     def take(self, topic: str, partition: int, record: Record) -> None:
-        """One more record; those of a partition come in order, each once. Where its key has not its home, a signal is
-        none of that key.
+        """One more record; those of a partition come in order, each once. Where its key has not its home, or a schedule
+        another affinity than before, a signal is none of that key.
         """
         key, value = (record.key or b"").decode(), record.value or b""
         match topic:
             case "signals" if key.startswith("barrier:"):
                 self._barriers[partition].append(read_arrived(topic, record, self._shards))
             case "signals" | "judged" if self._mine.match(key):
-                at_home = key if home(key, self._shards) == partition else f"{key} in partition {partition}"
-                self._arrived[at_home].append(read_arrived(topic, record, self._shards))
+                name = without_affinity(key)
+                at_home = home(key, self._shards) == partition and self._keys.setdefault(name, key) == key
+                known = name if at_home else f"{key} in partition {partition}"
+                self._arrived[known].append(read_arrived(topic, record, self._shards))
             case "launch":
                 self.launched[key] += 1
                 if self._mine.match(f"schedule:{key}"):
@@ -96,6 +100,11 @@ class LogContent:
                 self.letters.append(value.decode(errors="replace"))
             case _:
                 pass
+
+
+def without_affinity(key: str) -> str:
+    """A record key; that of a schedule without its affinity."""
+    return key.partition("@")[0] if key.startswith("schedule:") else key
 
 
 class Log(LogContent):

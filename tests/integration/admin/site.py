@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,9 +22,11 @@ from streamsched.catalog.outbox_ack import wait_for_ack
 from streamsched.catalog.relay import Relay
 from streamsched.config import Settings
 from streamsched.domain.errors import NotFoundError
+from streamsched.domain.events.event import partition_key
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.app import AppDefinition
 from streamsched.domain.schedules.schedule import BashJob, Program, Schedule
+from streamsched.domain.signals.home import key_hash
 from streamsched.domain.triggers.trigger import Partitions
 from streamsched.ports import leases
 from streamsched.store.catalog.catalog import CatalogStore
@@ -44,6 +46,11 @@ RUN = Program(ProgramRef("default", "a", "run"), BashJob("true"))
 
 def schedule(name: str, count: int = 3) -> Schedule:
     return Schedule(ScheduleRef("default", "a", name), RUN.ref, Partitions(DatasetRef("default", name), count))
+
+
+def affinity(name: str) -> int:
+    """Where a schedule lives: with its dataset."""
+    return key_hash(partition_key(DatasetRef("default", name)))
 
 
 @dataclass
@@ -91,9 +98,13 @@ class Site:
         await wait_for_ack(reported, acks=self.at.outbox, notifier=self.at.notifier, patience=15)
         return len(reported)
 
+    async def state(self, name: str) -> Mapping[str, Any]:
+        """What its shard has of a schedule."""
+        return await state.show(self.at.broker, schedule(name).ref, affinity(name))
+
     async def have(self, name: str) -> int:
         """What its shard has of the one leaf of a schedule."""
-        return (await state.show(self.at.broker, schedule(name).ref))["progress"]["have"]
+        return (await self.state(name))["progress"]["have"]
 
     async def counts(self, name: str, count: int) -> bool:
         """Whether its shard has so many; it may not have heard of the schedule yet."""
@@ -103,11 +114,11 @@ class Site:
 
     async def fire(self, name: str, which: int) -> None:
         """One more satisfaction of the schedule, its `which`th: three partitions land and are used up."""
-        before = (await state.show(self.at.broker, schedule(name).ref))["fired"]
+        before = (await self.state(name))["fired"]
         await self.cluster.emit(*(landed(3 * which + each, name) for each in range(3)))
 
         async def fired() -> bool:
-            return (await state.show(self.at.broker, schedule(name).ref))["fired"] == before + 1
+            return (await self.state(name))["fired"] == before + 1
 
         await until(fired)
 

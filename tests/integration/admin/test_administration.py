@@ -35,7 +35,7 @@ from streamsched.log.topics import APP_ID, CHANGELOGS, PARTITIONS
 from streamsched.ports import leases
 from streamsched.ports.broker import Broker, Outgoing, Reader, TopicPartition, Writer
 from streamsched.testing.clock import SettableClock
-from tests.integration.admin.site import SHARDS, Site, schedule, until
+from tests.integration.admin.site import SHARDS, Site, affinity, schedule, until
 from tests.support.shard_cluster import landed
 
 pytestmark = pytest.mark.postgres
@@ -45,12 +45,12 @@ async def test_what_a_shard_knows_of_a_schedule_is_shown(site: Site) -> None:
     await site.cluster.emit(landed(1, "x"), landed(2, "x"))
     await until(lambda: site.counts("x", 2))
 
-    found = await state.show(site.at.broker, schedule("x").ref)
+    found = await site.state("x")
 
     assert (found["generation"], found["enabled"], found["fired"]) == (1, True, 0)
     assert [event["id"] for event in found["progress"]["events"]] == ["x-1", "x-2"]
     with pytest.raises(NotFoundError):
-        await state.show(site.at.broker, schedule("typo").ref)
+        await site.state("typo")
 
 
 async def test_an_installation_that_is_left_alone_agrees_also_while_it_changes(site: Site) -> None:
@@ -74,9 +74,9 @@ async def test_an_installation_that_is_left_alone_agrees_also_while_it_changes(s
 
 async def test_what_the_shards_forgot_is_reported_again_and_counts_from_there(site: Site) -> None:
     x, y, z = (schedule(name).ref for name in "xyz")
+    await site.cluster.signal(Drop(y, 1), affinity=affinity("y"))  # without a judge
     await site.cluster.signal(
         Unsubscribe(partition_key(DatasetRef("default", "x")), x, 1),  # deaf
-        Drop(y, 1),  # without a judge
         Subscribe(partition_key(DatasetRef("default", "nowhere")), z, 1),  # in vain
         Put(schedule("ghost").ref, 4, True, schedule("ghost").trigger),  # of no deployed schedule
     )
@@ -97,7 +97,7 @@ async def test_what_the_shards_forgot_is_reported_again_and_counts_from_there(si
 
 
 async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(site: Site) -> None:
-    await site.cluster.signal(Put(schedule("x").ref, 7, True, schedule("x").trigger))
+    await site.cluster.signal(Put(schedule("x").ref, 7, True, schedule("x").trigger), affinity=affinity("x"))
 
     (fault,) = await site.faults()
 
@@ -112,7 +112,7 @@ async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(si
 
 async def test_nothing_is_compared_before_the_shards_have_read_what_was_said(site: Site) -> None:
     await site.stop()
-    await site.cluster.signal(Drop(schedule("y").ref, 1))
+    await site.cluster.signal(Drop(schedule("y").ref, 1), affinity=affinity("y"))
 
     with pytest.raises(UnavailableError, match="do launcher and workers run"):
         await resync.examine(

@@ -7,7 +7,7 @@ import pytest
 
 from streamsched.admin import state
 from streamsched.domain.signals.signal import Drop
-from tests.integration.admin.site import Site, schedule, until
+from tests.integration.admin.site import Site, affinity, schedule, until
 
 pytestmark = pytest.mark.postgres
 
@@ -39,7 +39,7 @@ async def test_an_import_into_an_empty_log_goes_on_from_the_jobs_that_postgresql
     lines = [line async for line in state.export(site.at.broker)]
     await site.fire("x", 0)
     await site.jobs()
-    await site.cluster.signal(Drop(X, 1))
+    await site.cluster.signal(Drop(X, 1), affinity=affinity("x"))
     await until(lambda: _unknown(site))
     await site.stop()
 
@@ -72,7 +72,7 @@ async def test_a_satisfaction_after_mending_is_a_new_job_though_the_shard_forgot
     await site.fire("x", 1)
     if stored:
         await site.jobs()
-    await site.cluster.signal(Drop(X, 1))
+    await site.cluster.signal(Drop(X, 1), affinity=affinity("x"))
 
     assert await site.mend() == 1
     await until(lambda: site.counts("x", 0))

@@ -116,13 +116,17 @@ class CatalogProcess:
 
     async def signals(self) -> list[Signal]:
         """What the log has on `signals`, partition by partition, each at its home."""
-        found: list[Signal] = []
+        return [signal_codec.decode(key, value) for key, value in await self.signal_records()]
+
+    async def signal_records(self) -> list[tuple[bytes, bytes]]:
+        """The same as keys and values."""
+        found: list[tuple[bytes, bytes]] = []
         for partition in range(SHARDS):
             async for record in records(self.broker, TopicPartition(SIGNALS, partition)):
                 assert record.key is not None
                 assert record.value is not None
                 assert home(record.key, SHARDS) == partition
-                found.append(signal_codec.decode(record.key, record.value))
+                found.append((record.key, record.value))
         return found
 
 

@@ -20,9 +20,10 @@ from streamsched.domain.errors import (
     StreamschedError,
     UnavailableError,
 )
+from streamsched.domain.events.event import schedule_key
 from streamsched.domain.jobs.job import JOB_STATES, JobFact, JobState
 from streamsched.domain.names import AppRef, DatasetRef, ProgramRef, ScheduleRef
-from streamsched.domain.signals.home import home
+from streamsched.domain.signals.home import home, key_hash
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import AllOf, At, Cron, Every, Partitions
 from streamsched.store.sql import queries
@@ -30,6 +31,7 @@ from streamsched.store.sql import queries
 from .conftest import APP, FLIGHTS, JOIN, SHARDS, WEATHER, CatalogProcess, app, schedule
 
 WEEKLY = schedule().ref
+WITH_FLIGHTS = key_hash("partition:default.flights")
 
 
 async def test_a_created_schedule_is_disabled_until_it_is_enabled(relaying_scheduler: CatalogProcess) -> None:
@@ -44,7 +46,7 @@ async def test_a_created_schedule_is_disabled_until_it_is_enabled(relaying_sched
     assert await relaying_scheduler.signals() == at_homes(
         Put(WEEKLY, 1, False, FLIGHTS),
         Put(WEEKLY, 2, True, FLIGHTS),
-        Subscribe("partition:default.flights", WEEKLY, 2),
+        Subscribe("partition:default.flights", WEEKLY, 2, WITH_FLIGHTS),
     )
 
 
@@ -119,9 +121,9 @@ async def test_an_update_keeps_enabled_and_moves_the_subscriptions(relaying_sche
     assert (await catalog.reader.schedule(WEEKLY)).record.enabled
     assert await relaying_scheduler.signals() == at_homes(
         Put(WEEKLY, 1, True, FLIGHTS),
-        Subscribe("partition:default.flights", WEEKLY, 1),
+        Subscribe("partition:default.flights", WEEKLY, 1, WITH_FLIGHTS),
         Put(WEEKLY, 2, True, FLIGHTS & WEATHER),
-        Subscribe("partition:default.weather", WEEKLY, 2),
+        Subscribe("partition:default.weather", WEEKLY, 2, WITH_FLIGHTS),
         Put(WEEKLY, 3, True, WEATHER),
         Unsubscribe("partition:default.flights", WEEKLY, 3),
     )
@@ -342,14 +344,16 @@ async def test_control_goes_to_the_judge_before_the_routing(scheduler: CatalogPr
     await scheduler.written()
 
     keys = [record.key for record in await scheduler.outbox.list_pending(limit=10)]
-    assert keys == ["schedule:default.flights.weekly", "partition:default.weather", "partition:default.flights"]
+    assert keys == [schedule_key(WEEKLY, WITH_FLIGHTS), "partition:default.weather", "partition:default.flights"]
     await scheduler.relay().run_once()
     await changing
 
 
 def at_homes(*signals: Signal) -> list[Signal]:
-    """These signals as the log has them: partition by partition, within one as given."""
-    return sorted(signals, key=lambda signal: home(signal_codec.encode(signal)[0], SHARDS))
+    """These signals as the log has them: partition by partition, within one as given. The schedule lives with the
+    flights.
+    """
+    return sorted(signals, key=lambda signal: home(signal_codec.encode(signal, WITH_FLIGHTS)[0], SHARDS))
 
 
 async def timers(scheduler: CatalogProcess) -> dict[str, tuple[int, datetime]]:

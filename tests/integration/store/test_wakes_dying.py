@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 import pytest
@@ -13,7 +13,7 @@ from streamsched.domain.signals.signal import Woken
 from streamsched.log.topics import WAKEUPS
 from streamsched.ports.intake import IntakeBatch, IntakeResult
 from streamsched.ports.outbox import OutboxRecord
-from streamsched.ports.timers import WakeUpRequest
+from streamsched.ports.timers import WakeRecord, WakeUpRequest
 from streamsched.store.events.timers import PostgresTimers
 from streamsched.store.events.wakes import PostgresWakes
 from streamsched.store.sql import queries
@@ -74,11 +74,11 @@ class Dies(PostgresWakes):
         await super().take(topic, batches, now=now)
         raise UnavailableError(self._step)
 
-    async def fire(self, *, now: datetime, limit: int, record: Callable[[Woken], OutboxRecord]) -> int:
-        def last(woken: Woken) -> OutboxRecord:
+    async def fire(self, *, now: datetime, limit: int, record: WakeRecord) -> int:
+        def last(woken: Woken, affinity: int | None) -> OutboxRecord:
             if self._step == "between claim and outbox":
                 raise UnavailableError(self._step)
-            return record(woken)
+            return record(woken, affinity)
 
         await super().fire(now=now, limit=limit, record=last)
         raise UnavailableError(self._step)

@@ -56,10 +56,11 @@ async def taken(scheduler: CatalogProcess) -> int:
 async def sent(scheduler: CatalogProcess) -> list[Woken]:
     """The wake-ups in the outbox, oldest first."""
     found: list[Woken] = []
+    affinities = dict(await scheduler.pool.fetch("SELECT id, affinity FROM schedules"))
     for record in await scheduler.outbox.list_pending(limit=1000):
         signal = signal_codec.decode(record.key.encode(), record.value)
         assert isinstance(signal, Woken)
-        assert record.key == schedule_key(signal.schedule)
+        assert record.key == schedule_key(signal.schedule, affinities[str(signal.schedule)])
         found.append(signal)
     return found
 

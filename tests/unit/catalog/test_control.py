@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 import pytest
 from hypothesis import given
 
-from streamsched.catalog.control import control
 from streamsched.codec.records import signal as signal_codec
 from streamsched.domain.names import DatasetRef, EventName, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.pause import Pause
 from streamsched.domain.schedules.schedule import Schedule, ScheduleRecord
 from streamsched.domain.signals.signal import Drop, Put, Signal, Subscribe, Unsubscribe
 from streamsched.domain.triggers.trigger import Cron, CustomEvent, Partitions, Trigger, event_keys
+from streamsched.log.control import control
 from streamsched.testing.definitions import triggers
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -35,7 +35,8 @@ def keeping(trigger: Trigger, generation: int = 1, *, kept_from: int | None = No
 
 
 def reported(before: ScheduleRecord | None, after: ScheduleRecord) -> list[Signal]:
-    return [signal_codec.decode(key.encode(), value) for _, key, value in control(before, after)]
+    records = [signal_codec.encode(signal) for signal in control(before, after)]
+    return [signal_codec.decode(key, value) for key, value in records]
 
 
 @pytest.mark.parametrize(

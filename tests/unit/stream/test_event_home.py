@@ -12,6 +12,7 @@ from streamsched.domain.events.event import CustomHappened, Event, schedule_key
 from streamsched.domain.names import EventName, ScheduleRef
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred, Signal, Subscribe, Unsubscribe
+from streamsched.domain.signals.subscription import SubscribedSchedule
 from streamsched.log.topics import SIGNALS
 from streamsched.stream.agents.emission import Emit
 from streamsched.stream.agents.event_home import EventHome
@@ -104,8 +105,8 @@ def test_a_turn_writes_the_row_of_an_event_key_once_and_a_restart_reads_it_back(
 
     assert table.writes == 2
     assert list(subscriptions_codec.decode(KEY, table[KEY.encode()]).listeners.items()) == [
-        (refs[1], 2),
-        *((ref, 1) for ref in refs[2:]),
+        (refs[1], SubscribedSchedule(2)),
+        *((ref, SubscribedSchedule(1)) for ref in refs[2:]),
     ]
     assert said == [schedule_key(ref).encode() for ref in refs[1:]]
 

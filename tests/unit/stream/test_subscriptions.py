@@ -11,7 +11,7 @@ from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import CustomHappened, Event
 from streamsched.domain.names import EventName, ScheduleRef
 from streamsched.domain.signals.signal import Drop, Occurred, Put, Signal, Subscribe, Unsubscribe
-from streamsched.domain.signals.subscription import Subscriptions
+from streamsched.domain.signals.subscription import SubscribedSchedule, Subscriptions
 from streamsched.domain.triggers.trigger import CustomEvent
 from streamsched.stream.agents.event_home import EventHome
 from streamsched.stream.agents.signal_decoder import SignalDecoder
@@ -20,7 +20,7 @@ from tests.support.shard_cluster import process_signals
 
 GO = EventName("default", "go")
 KEY = "event:default.go"
-JOIN, REPORT = ScheduleRef("default", "app", "join"), ScheduleRef("default", "app", "report")
+JOIN, REPORT, TIDY = (ScheduleRef("default", "app", name) for name in ("join", "report", "tidy"))
 WENT = Occurred(Event("1", "test", datetime(2013, 1, 1, tzinfo=UTC), CustomHappened(GO)))
 
 
@@ -87,7 +87,8 @@ def test_generations_decide_who_listens(
         process(table, *some)
 
     found = {key: codec.decode(key.decode(), row) for key, row in table.items()}
-    assert found == ({} if listeners is None else {KEY.encode(): Subscriptions(KEY, listeners)})
+    wanted = {ref: SubscribedSchedule(generation) for ref, generation in (listeners or {}).items()}
+    assert found == ({KEY.encode(): Subscriptions(KEY, wanted)} if wanted else {})
 
 
 def test_a_signal_that_changes_nothing_writes_nothing() -> None:
@@ -100,9 +101,19 @@ def test_a_signal_that_changes_nothing_writes_nothing() -> None:
 
 
 def test_subscriptions_come_back_equal_from_their_bytes() -> None:
-    known = Subscriptions(KEY, {JOIN: 1, REPORT: 12})
+    known = Subscriptions(
+        KEY, {JOIN: SubscribedSchedule(1), REPORT: SubscribedSchedule(12, 2**32 - 1), TIDY: SubscribedSchedule(2, 0)}
+    )
 
     assert codec.decode(KEY, codec.encode(known)) == known
+
+
+def test_a_subscription_takes_its_events_to_the_place_it_names_last() -> None:
+    """Of one generation the last says where; an older one changes nothing."""
+    table = Table()
+    process(table, Subscribe(KEY, JOIN, 2, 5), Subscribe(KEY, JOIN, 2, 7), Subscribe(KEY, JOIN, 1, 9))
+
+    assert codec.decode(KEY, table[KEY.encode()]).listeners == {JOIN: SubscribedSchedule(2, 7)}
 
 
 @pytest.mark.parametrize(
@@ -110,7 +121,8 @@ def test_subscriptions_come_back_equal_from_their_bytes() -> None:
     [
         b"",
         b"[]",
-        b'{"v":2,"listeners":{}}',
+        b'{"v":3,"listeners":{}}',
+        b'{"v":2,"listeners":{"a.b.c":1},"affinities":{"a.b.c":"1"}}',
         b'{"v":1}',
         b'{"v":1,"listeners":{"a":1}}',
         b'{"v":1,"listeners":{"a.b.c":true}}',

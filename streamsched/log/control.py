@@ -1,4 +1,4 @@
-"""The control signals of a schedule change, and their order.
+"""The control signals of a schedule change, their order, and their records of the outbox.
 
 The definition first, then the subscriptions: `Put` or `Drop` to the schedule's home, `Subscribe` to the homes of added
 event keys, `Unsubscribe` to the homes of removed ones. All are acknowledged before the change returns, which alone
@@ -29,9 +29,21 @@ from streamsched.log.topics import SIGNALS
 from streamsched.ports.outbox import OutboxRecord
 
 
-def control(before: ScheduleRecord | None, after: ScheduleRecord) -> tuple[OutboxRecord, ...]:
-    """The records that replace `before` by `after` in the log, in the order above."""
-    return tuple(outbox_record(signal) for signal in _signals(before, after))
+def control(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[Signal]:
+    """The signals that replace `before` by `after` in the log, in the order above."""
+    ref, generation = after.definition.ref, after.generation
+    if not after.exists:
+        yield Drop(ref, generation)
+    else:
+        put = definition_signal(after)
+        if put.keep and after.kept_from is None and before is not None and before.keeps:
+            yield Drop(ref, before.generation)
+        yield put
+    old_keys, new_keys = _subscribed_keys(before), _subscribed_keys(after)
+    for key in sorted(new_keys - old_keys):
+        yield Subscribe(key, ref, generation, after.affinity)
+    for key in sorted(old_keys - new_keys):
+        yield Unsubscribe(key, ref, generation)
 
 
 def definition_signal(after: ScheduleRecord) -> Put:
@@ -50,26 +62,10 @@ def definition_signal(after: ScheduleRecord) -> Put:
     )
 
 
-def outbox_record(signal: Signal) -> OutboxRecord:
-    """The outbox record of a signal; the relay appends it to the signal's home."""
-    key, value = signal_codec.encode(signal)
+def outbox_record(signal: Signal, affinity: int | None) -> OutboxRecord:
+    """The record of a control signal of a schedule of this affinity; the relay appends it to the signal's home."""
+    key, value = signal_codec.encode(signal, affinity)
     return OutboxRecord(SIGNALS, key.decode(), value)
-
-
-def _signals(before: ScheduleRecord | None, after: ScheduleRecord) -> Iterator[Signal]:
-    ref, generation = after.definition.ref, after.generation
-    if not after.exists:
-        yield Drop(ref, generation)
-    else:
-        put = definition_signal(after)
-        if put.keep and after.kept_from is None and before is not None and before.keeps:
-            yield Drop(ref, before.generation)
-        yield put
-    old_keys, new_keys = _subscribed_keys(before), _subscribed_keys(after)
-    for key in sorted(new_keys - old_keys):
-        yield Subscribe(key, ref, generation)
-    for key in sorted(old_keys - new_keys):
-        yield Unsubscribe(key, ref, generation)
 
 
 def _subscribed_keys(record: ScheduleRecord | None) -> frozenset[str]:
