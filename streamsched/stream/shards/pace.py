@@ -18,7 +18,7 @@ FIRST_RECORDS: Final = 1_000
 #: From one turn to the next, in durations of a commit.
 OVER_COMMIT: Final = 5.0
 #: Records a second from which a shard lingers as long as it may.
-FULL_RATE: Final = 200.0
+FULL_RATE: Final = 125.0
 #: Seconds without lingering after a barrier: schedules of several shards wait for the next ones.
 HURRY_S: Final = 0.5
 #: A turn of so many records is large enough: the next one begins at once.
