@@ -11,6 +11,9 @@ import pytest
 
 from streamsched.codec.records import launch as launch_codec
 from streamsched.codec.records import state as state_codec
+from streamsched.domain.events.event import schedule_key
+from streamsched.domain.names import ScheduleRef
+from streamsched.domain.signals.home import key_hash
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
 from streamsched.log.topics import JUDGED, LAUNCH, PARTITIONS, POSITION_KEY, PROGRAM_STATUS, SIGNALS, TRIGGERS_CHANGELOG
@@ -114,18 +117,17 @@ async def test_follow_one_event(java: None, dev: DevProcess) -> None:
         assert [event["id"] for event in public] == [manifest.commit for manifest in manifests]
 
         # 3 ingest re-keys by what it is about, 4 the event home forwards to the one that listened by then
+        home = schedule_key(ScheduleRef("default", "way", "three-days"), key_hash("partition:default.days")).encode()
         taken = [*await read(broker, SIGNALS), *await read(broker, JUDGED)]
         signals = [(r.key, json.loads(r.value or b"")) for r in taken]
         ids = [event["id"] for event in public]
         ingested = [value["id"] for key, value in signals if key == b"partition:default.days" and "id" in value]
-        forwarded = [
-            value["id"] for key, value in signals if key == b"schedule:default.way.three-days" and "id" in value
-        ]
+        forwarded = [value["id"] for key, value in signals if key == home and "id" in value]
         assert (ingested, forwarded) == (ids, ids[1:])
 
         # 5 the schedule home folded them to a satisfaction and forgot them, 6 in the turn that made the job visible
         changelog = await read(broker, TRIGGERS_CHANGELOG)
-        states = [r.value for r in changelog if r.key == b"schedule:default.way.three-days" and r.value]
+        states = [r.value for r in changelog if r.key == home and r.value]
         last = state_codec.decode(states[-1])
         assert (last.sequence, dict(last.accumulations)) == (1, {})
         assert any(record.key == POSITION_KEY for record in changelog)

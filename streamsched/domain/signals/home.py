@@ -22,7 +22,7 @@ from streamsched.domain.names import ScheduleRef
 
 SCHEDULE_PREFIX: Final = b"schedule:"
 #: The most schedules with the affinity of one event key. Others that listen to it are spread over the shards.
-MOST_OF_ONE_KEY: Final = 8
+MOST_OF_ONE_KEY: Final = 4
 
 _WITH_AFFINITY: Final = re.compile(rb"schedule:([^@]+)@([0-9a-f]{8})")
 
