@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import structlog
+
 from streamsched.admin.changelog import positions, table
 from streamsched.admin.started import Started, read_started
 from streamsched.codec.records import subscriptions as subscriptions_codec
-from streamsched.domain.errors import UnavailableError
+from streamsched.domain.errors import InvalidError, UnavailableError
 from streamsched.domain.fold.fold import Definition, TriggerState
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import ScheduleRecord
@@ -30,6 +32,8 @@ from streamsched.ports.outbox import Outbox
 from streamsched.store.catalog.catalog_reader import CatalogReader
 from streamsched.store.server.probe import JobNumbers, OutboxRepair
 from streamsched.stream.agents.accumulated import SEPARATOR, TriggerStates
+
+log = structlog.get_logger()
 
 #: Seconds between polls of the shards' positions.
 _POLL_S: Final = 0.2
@@ -174,9 +178,13 @@ async def read_known(broker: Broker, shards: int) -> Known:
         accumulated = TriggerStates(triggers)
         for key in triggers:
             if key.startswith(SCHEDULE_PREFIX) and SEPARATOR not in key:
-                state = accumulated.state(key)
-                if state is not None:
-                    states[schedule_of(key)] = state
+                try:
+                    at = schedule_of(key)
+                except InvalidError as error:  # of a record that somebody wrote by hand
+                    log.warning("resync.unreadable_key", shard=shard, key=repr(key), reason=error.reason)
+                    continue
+                if (state := accumulated.state(key)) is not None:
+                    states[at] = state
     return Known(listeners, states)
 
 

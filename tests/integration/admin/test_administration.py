@@ -18,6 +18,7 @@ from streamsched.admin.checks.check_result import CheckLevel, worst_level
 from streamsched.admin.doctor import examine
 from streamsched.admin.installation import open_installation
 from streamsched.admin.topics import check_topics, create_topics
+from streamsched.codec.records import signal as signal_codec
 from streamsched.config import Settings
 from streamsched.domain.errors import (
     ConflictError,
@@ -30,8 +31,9 @@ from streamsched.domain.errors import (
 from streamsched.domain.events.event import partition_key
 from streamsched.domain.names import DatasetRef
 from streamsched.domain.schedules.pause import Pause
+from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Drop, Put, Subscribe, Unsubscribe
-from streamsched.log.topics import APP_ID, CHANGELOGS, PARTITIONS
+from streamsched.log.topics import APP_ID, CHANGELOGS, PARTITIONS, SIGNALS
 from streamsched.ports import leases
 from streamsched.ports.broker import Broker, Outgoing, Reader, TopicPartition, Writer
 from streamsched.testing.clock import SettableClock
@@ -94,6 +96,16 @@ async def test_what_the_shards_forgot_is_reported_again_and_counts_from_there(si
     await site.cluster.emit(landed(1, "x"), landed(1, "y"), landed(1, "z"))
     for name in "xyz":
         await until(lambda name=name: site.counts(name, 1))
+
+
+async def test_a_state_under_a_key_that_names_no_schedule_holds_up_no_other(site: Site) -> None:
+    """Somebody has written a definition to the log by hand."""
+    _, value = signal_codec.encode(Put(schedule("ghost").ref, 4, True, schedule("ghost").trigger))
+    odd = b"schedule:by hand"
+    await site.cluster.broker.append([Outgoing(SIGNALS, home(odd, SHARDS), odd, value)])
+    await site.cluster.signal(Drop(schedule("y").ref, 1), affinity=affinity("y"))
+
+    assert await site.faults() == ["y: its shard has no definition, PostgreSQL 1"]
 
 
 async def test_a_log_that_is_newer_than_the_tables_is_said_and_not_guessed_at(site: Site) -> None:
