@@ -13,9 +13,11 @@ from typing import Final
 from streamsched.domain.errors import ConfigurationError
 
 #: Whether a database was made before release 0.1.0, whose revisions had numbers that are given again.
-BEFORE_FIRST_RELEASE: Final = (
-    "SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('jobs') AND attname = 'told')"
-)
+BEFORE_FIRST_RELEASE: Final = """
+SELECT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('jobs') AND attname = 'told')
+    OR to_regclass('schedules') IS NOT NULL
+    AND NOT EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('schedules') AND attname = 'affinity')
+"""
 _NAMED: Final = re.compile(r'^(revision|down_revision)(?:: [^=]+)? = "([^"]+)"$', re.MULTILINE)
 
 

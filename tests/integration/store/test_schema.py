@@ -36,6 +36,14 @@ async def test_a_schema_before_the_first_release_is_refused(pool: asyncpg.Pool, 
         await require_schema(pool)
 
 
+async def test_a_schema_whose_schedules_have_no_affinity_is_refused(pool: asyncpg.Pool) -> None:
+    """Made by code before the first release, of the revision that the release begins with."""
+    await pool.execute("ALTER TABLE schedules RENAME COLUMN affinity TO place")
+
+    with pytest.raises(ConfigurationError, match=r"older than release 0\.1\.0 \(schema 0001_initial\)"):
+        await require_schema(pool)
+
+
 async def test_a_first_migration_that_is_under_way_is_waited_for(pool: asyncpg.Pool) -> None:
     await pool.execute("DELETE FROM alembic_version")
 
