@@ -265,7 +265,8 @@ class InstallationTrial(Trial):
 
     def _left(self) -> Left:
         there = self._processes.site
-        return Left(there.started_runs(), there.serial_runs(), self._shared.called.seen)
+        calls = Counter(self._shared.called.seen)  # a copy: the server counts on in a thread
+        return Left(there.started_runs(), there.serial_runs(), calls)
 
     def progress(self) -> object:
         there = self._there
