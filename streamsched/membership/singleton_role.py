@@ -59,7 +59,7 @@ class SingletonRole:
         """Runs `work` while the role is held: starts it when the lease is claimed, cancels it when the lease is lost,
         restarts it when it returns. Runs until cancelled, then releases the lease. Raises what `work` raises.
         """
-        pause = self._ttl.total_seconds() / 4
+        every_s, now_s = self._ttl.total_seconds() / 4, asyncio.get_running_loop().time
         working: asyncio.Task[None] | None = None
         try:
             while True:
@@ -71,6 +71,7 @@ class SingletonRole:
                 if held and working is None:
                     log.info("singleton_role.taken", role=self.name)
                     working = asyncio.create_task(work())
+                pause = every_s - now_s() % every_s  # all roles of a process at the same moments: one statement
                 if working is None:
                     await asyncio.sleep(pause)
                     continue

@@ -15,6 +15,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from streamsched.domain.errors import ConfigurationError, ConflictError, DecodeError, UnavailableError
 from streamsched.domain.limits import LONGEST, add_duration, clamp_instant
+from streamsched.process.array_types import declare_arrays
 from streamsched.process.first_host import FirstHost
 from streamsched.process.tcp_keepalive import TcpKeepalive
 
@@ -150,12 +151,13 @@ async def _no_reset(_connection: Connection) -> None:
 
 
 async def prepare(connection: Connection) -> None:
-    """Sets type codecs and network timeouts of a connection."""
+    """Sets types, their codecs and network timeouts of a connection."""
     watch(connection)
     of = partial(connection.set_type_codec, schema="pg_catalog")
     await of("jsonb", encoder=_dump, decoder=_load, format="binary")
     await of("timestamptz", encoder=_microseconds, decoder=_instant, format="tuple")
     await of("interval", encoder=_parts, decoder=_duration, format="tuple")
+    declare_arrays(connection)
 
 
 async def compute_meanwhile(

@@ -10,6 +10,7 @@ from asyncpg.pool import PoolConnectionProxy
 
 from streamsched.domain.errors import ConfigurationError, UnavailableError
 from streamsched.ports.broker import OLDER_LOG
+from streamsched.process.array_types import declare_arrays
 from streamsched.process.first_host import FirstHost
 from streamsched_brokers.postgres.sql import queries, schema
 
@@ -89,6 +90,7 @@ async def open_pool(url: str, *, size: int) -> asyncpg.Pool:
         min_size=1,
         max_size=size,
         connect=connector(url),
+        init=_prepare_types,
         timeout=CONNECT_SECONDS,
         max_cached_statement_lifetime=0,
         command_timeout=STATEMENT_SECONDS,
@@ -99,6 +101,10 @@ async def open_pool(url: str, *, size: int) -> asyncpg.Pool:
 def connector(url: str) -> FirstHost:
     """What connects to the servers that a URL names."""
     return FirstHost(url, asyncpg.connect, _AWAY, SESSION)
+
+
+async def _prepare_types(connection: PoolConnectionProxy) -> None:
+    declare_arrays(connection)
 
 
 async def _leave_as_is(_: PoolConnectionProxy) -> None: ...

@@ -17,8 +17,10 @@ from streamsched_brokers.postgres.wakeup import Wakeups
 #: The limit of bytes in one read; its last batch may exceed it.
 READ_BYTES = 16 << 20
 
-#: A waiting reader also polls at this interval: a notification may have been lost with its connection.
+#: A waiting reader also polls: a notification may have been lost with its connection. The first interval after it was
+#: woken, and the longest: each that finds nothing doubles the next.
 RECHECK_SECONDS = 1.0
+LONGEST_RECHECK_SECONDS = 4.0
 
 
 class PostgresReader:
@@ -41,6 +43,7 @@ class PostgresReader:
         self._grown = asyncio.Event()
         self._grown.set()
         self._checked = 0.0
+        self._recheck_s = RECHECK_SECONDS
         #: Whether the last read had room for all there was, in one snapshot. A read takes no batch that ends more than
         #: `max_records` after the position, so there is room if one more batch would have been taken.
         self._whole = False
@@ -50,15 +53,19 @@ class PostgresReader:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while True:
-            if timeout <= 0 or self._grown.is_set() or loop.time() >= self._checked + RECHECK_SECONDS:
+            woken = self._grown.is_set()
+            if timeout <= 0 or woken or loop.time() >= self._checked + self._recheck_s:
                 chunks = await self._take(self._order, max_records)
+                self._recheck_s = (
+                    RECHECK_SECONDS if woken or chunks else min(2 * self._recheck_s, LONGEST_RECHECK_SECONDS)
+                )
                 if chunks:
                     return chunks
                 self._checked = loop.time()
             if (left := deadline - loop.time()) <= 0:
                 return []
             with suppress(TimeoutError):
-                async with asyncio.timeout(min(left, self._checked + RECHECK_SECONDS - loop.time())):
+                async with asyncio.timeout(min(left, self._checked + self._recheck_s - loop.time())):
                     await self._grown.wait()
 
     async def catch_up(self, partition: TopicPartition, *, max_records: int, timeout: float) -> CatchUpRead:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final, LiteralString, NamedTuple
 
@@ -12,6 +14,8 @@ from streamsched.store.expected_time import ExpectedTime, expected_parameter
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("server/leases")
+#: Seconds in which renewals of the same owner become one statement.
+_GATHER_S: Final = 0.02
 #: Rows of processes without a heartbeat for this many lease times are deleted.
 _FORGET_AFTER: Final = 100
 
@@ -28,6 +32,14 @@ class _Claimed(NamedTuple):
 
     name: str
     epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Renewal:
+    """Leases that are renewed together, and the names that are still held afterwards."""
+
+    held: dict[str, int]
+    kept: asyncio.Future[frozenset[str]]
 
 
 _BEAT: Final = Select(_SQL["beat"], _Beat)
@@ -53,6 +65,8 @@ class PostgresLeases:
         self._names = names
         self._beat = Select(_BEAT.sql.replace("workers", members), _Beat)
         self._leave = _SQL["leave"].replace("workers", members)
+        #: Those that are gathered, by owner and lease time.
+        self._renewals: dict[tuple[str, timedelta], _Renewal] = {}
 
     async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
         """Stores a heartbeat, renews what is held (name → epoch), and returns the membership."""
@@ -75,7 +89,27 @@ class PostgresLeases:
             )
 
     async def renew(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
-        """Renews for another `ttl`, also expired leases that nobody claimed since; returns the names still held."""
+        """Renews for another `ttl`, also expired leases that nobody claimed since; returns the names still held. The
+        renewals of one moment are one statement: the roles of a process renew at the same moments.
+        """
+        gathered = self._renewals.get((owner, ttl))
+        if gathered is None:
+            leases = dict(held)
+            gathered = _Renewal(leases, asyncio.ensure_future(self._renew(leases, owner, ttl)))
+            self._renewals[owner, ttl] = gathered
+        elif gathered.held.keys() & held.keys():  # another epoch of the same lease
+            return await self._renew(dict(held), owner, ttl, gather=False)
+        else:
+            gathered.held.update(held)
+        return (await asyncio.shield(gathered.kept)) & held.keys()
+
+    async def _renew(
+        self, held: Mapping[str, int], owner: str, ttl: timedelta, *, gather: bool = True
+    ) -> frozenset[str]:
+        """`gather`: others may be added to `held` for a moment."""
+        if gather:
+            await asyncio.sleep(_GATHER_S)
+            del self._renewals[owner, ttl]
         with translate_errors():
             rows = await self._pool.fetch(_SQL["renew"], list(held), list(held.values()), owner, ttl)
         return frozenset(name for (name,) in rows)
