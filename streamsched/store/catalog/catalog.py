@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
 
 import asyncpg
 
@@ -43,6 +44,7 @@ from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import Connection, compute_meanwhile, translate_errors
 from streamsched.store.sql import Select, queries, slices
 
+_R = TypeVar("_R")
 _SQL = queries("catalog/catalog")
 
 #: Attempts when another change commits in between. Two creations of one name need two.
@@ -176,11 +178,7 @@ class CatalogStore:
         change = replace(change, schedules=await _choose_affinities(connection, change.schedules))
         await _write_programs(connection, app.ref, change.programs, now)
         ended = await _write_schedules(connection, change.schedules) if change.schedules else []
-        records = (
-            await compute_meanwhile(connection, _control_records, change.schedules)
-            if len(change.schedules) > LARGE
-            else _control_records(change.schedules)
-        )
+        records = await _compute(connection, _control_records, change.schedules)
         ids = await outbox.write(connection, records)
         changed = {each.after.definition.ref for each in change.schedules}
         unchanged = [each for ref, each in app.schedules.items() if ref not in changed]
@@ -199,17 +197,37 @@ async def _choose_affinities(connection: Connection, changes: Sequence[ScheduleC
     """The changes with the affinities of new schedules (ADR 43). Changes at the same time do not see one another, so an
     affinity may get a few more schedules than `MOST_OF_ONE_KEY`.
     """
-    keys = [event_keys(each.after.definition.trigger) if each.before is None else frozenset[str]() for each in changes]
     taken: Counter[int] = Counter()
-    for part in slices(sorted({key_hash(key) for each in keys for key in each})):
+    for part in slices(await _compute(connection, _listened_hashes, changes)):
         taken.update(dict(await _TAKEN.fetch(connection, part, MOST_OF_ONE_KEY)))
+    return await _compute(connection, partial(_with_affinities, taken=taken), changes)
+
+
+def _listened_hashes(changes: Sequence[ScheduleChange]) -> Sequence[int]:
+    """Of the event keys of new schedules."""
+    return sorted({key_hash(key) for each in changes for key in _new_keys(each)})
+
+
+def _with_affinities(changes: Sequence[ScheduleChange], *, taken: Counter[int]) -> tuple[ScheduleChange, ...]:
     chosen: list[ScheduleChange] = []
-    for change, listened in zip(changes, keys, strict=True):
-        affinity = choose_affinity(listened, taken)
+    for change in changes:
+        affinity = choose_affinity(_new_keys(change), taken)
         if affinity is not None:
             taken[affinity] += 1
         chosen.append(change if affinity is None else replace(change, after=replace(change.after, affinity=affinity)))
     return tuple(chosen)
+
+
+def _new_keys(change: ScheduleChange) -> frozenset[str]:
+    """The event keys to which a new schedule listens; none of one that there was before."""
+    return event_keys(change.after.definition.trigger) if change.before is None else frozenset()
+
+
+async def _compute(
+    connection: Connection, compute: Callable[[Sequence[ScheduleChange]], _R], changes: Sequence[ScheduleChange]
+) -> _R:
+    """What it returns for these changes; for many of them in a thread, while others use the event loop."""
+    return await compute_meanwhile(connection, compute, changes) if len(changes) > LARGE else compute(changes)
 
 
 async def _write_programs(connection: Connection, app: AppRef, changes: Sequence[ProgramChange], now: datetime) -> None:
