@@ -75,7 +75,7 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
 
     def check(size: int) -> None:
         if size > limit:
-            raise _too_large(limit)
+            raise _too_large(f"{limit} bytes (STREAMSCHED_BODY_LIMIT)")
         if quota is not None and size > quota.limit:
             raise quota.watch.refuse_body(quota.namespace, quota.limit, size)
 
@@ -134,18 +134,18 @@ async def read_lines(request: Request) -> AsyncIterator[list[bytes]]:
     async for chunk in receive(request):
         size += len(chunk)
         if size > _MOST_OF_LINES:
-            raise _too_large(_MOST_OF_LINES)
+            raise _too_large(f"{_MOST_OF_LINES} bytes")
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > limit:
-            raise _too_large(limit)
+            raise _too_large(f"{limit} bytes (STREAMSCHED_BODY_LIMIT)")
         if found := [line for line in lines if line.strip()]:
             yield found
     if rest.strip():
         yield [rest]
 
 
-def _too_large(limit: int) -> HTTPException:
-    return HTTPException(413, f"the body is larger than {limit} bytes; send fewer events in each request")
+def _too_large(limit: str) -> HTTPException:
+    return HTTPException(413, f"the body is larger than {limit}; send it in several requests")
 
 
 BodyBytes = Annotated[bytes, Depends(read_body)]
