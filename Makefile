@@ -46,11 +46,15 @@ test-long: $(VENV)/.dev ## the other tests but nightly ones; repeats a failed on
 test-nightly: $(VENV)/.dev ## long tests of which test-long has a cheaper one
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --reruns 1 -raR $(ARGS)
 
+# Types are checked by two processes, each of which has one core: of the product, and of all that is not shipped.
 check: $(VENV)/.dev ## style, types and import rules only
 	@$(BIN)/ruff format --check --quiet . || { echo "run: $(BIN)/ruff format ."; exit 1; }
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/lint-imports --no-cache > $(VENV)/imports.txt 2>&1 || { cat $(VENV)/imports.txt; exit 1; }
-	@$(BIN)/pyright --pythonpath $(BIN)/python
+	@$(BIN)/pyright --version > /dev/null # which downloads it where it is not yet there
+	@$(BIN)/pyright --project tests/pyrightconfig.json --pythonpath $(abspath $(BIN)/python) > $(VENV)/types.txt 2>&1 & \
+	  $(BIN)/pyright --pythonpath $(BIN)/python; product=$$?; \
+	  wait $$! || { cat $(VENV)/types.txt; exit 1; }; exit $$product
 
 bench: $(VENV)/.dev ## NAME=pipeline, or another of bench/: measure; RESULT {json}
 	@$(BIN)/python -m bench.$(NAME) $(ARGS)
