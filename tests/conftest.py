@@ -34,9 +34,11 @@ register_profiles()
 def pytest_configure() -> None:
     """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute.
     PySpark starts its JVM by `fork`, also after a test that used gRPC. Models that use `ZoneInfo` have the rules of
-    zones that the product ships, whatever the machine has; local time, in which commands show times, is UTC.
+    zones that the product ships, whatever the machine has; local time, in which commands show times, is UTC. JVMs that
+    Spark starts have the options of `support/spark`, with which a short program costs half the processor time.
     """
     os.environ["TZ"] = "UTC"
+    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark"))
     time.tzset()
     disable_grpc_fork_handlers()
     reset_tzpath(())
