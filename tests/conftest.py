@@ -25,7 +25,7 @@ pytest.register_assert_rewrite("streamsched.testing")
 from streamsched.process.supervision import disable_grpc_fork_handlers  # noqa: E402
 from streamsched.testing.databases import Databases, open_server, open_template  # noqa: E402
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
-from tests.support.long_tests import is_long, place_in_run  # noqa: E402
+from tests.support.long_tests import has_long_tests, is_imported, is_long, place_in_run  # noqa: E402
 from tests.support.services import need, need_java, need_module  # noqa: E402
 
 register_profiles()
@@ -47,6 +47,14 @@ def pytest_configure() -> None:
     structlog.configure(processors=[*before, columns])
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out the modules of which no test is selected."""
+    if not collection_path.match("test_*.py"):
+        return None
+    module = PurePosixPath(collection_path.relative_to(Path(__file__).parent))
+    return None if is_imported(module, config.option.markexpr) else True
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
     """Marks the tests of long modules `long`, before `-m` selects by it; and puts the slowest modules first, after all
@@ -57,6 +65,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
             item.add_marker(pytest.mark.long)
         if item.get_closest_marker("nightly") is not None:
             item.add_marker(pytest.mark.long)
+        if item.get_closest_marker("long") is not None and not has_long_tests(_module(item)):
+            raise pytest.UsageError(f"{item.nodeid} is long, which its module must say: it would not be imported")
     yield
     items.sort(key=lambda item: place_in_run(_module(item)))
 

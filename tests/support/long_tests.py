@@ -8,7 +8,7 @@ keeps a short test of each kind: a kill, a simulation, hostile content, Kafka, S
 from __future__ import annotations
 
 from functools import cache
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 #: Folders and modules below `tests`.
@@ -128,6 +128,25 @@ SLOWEST: Final = (
     "acceptance/test_keyed_chain.py",
     "acceptance/test_backfill.py",
 )
+
+#: Values of `-m` that select long tests alone.
+_LONG_ALONE: Final = ("long and not nightly", "nightly")
+_TESTS: Final = Path(__file__).parents[1]
+
+
+def is_imported(path: PurePosixPath, selected: str) -> bool:
+    """Whether the module at this path, relative to `tests`, may have a test that `-m` selects: to import all modules
+    takes 15 s of a core, in each of the processes that share the tests."""
+    return selected not in _LONG_ALONE or has_long_tests(path)
+
+
+@cache
+def has_long_tests(path: PurePosixPath) -> bool:
+    """Whether the module at this path is listed as long, or has the mark of a long or nightly test in its text."""
+    if is_long(path):
+        return True
+    text = (_TESTS / path).read_text()
+    return "mark.long" in text or "mark.nightly" in text
 
 
 def place_in_run(path: PurePosixPath) -> int:
