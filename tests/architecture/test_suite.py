@@ -6,12 +6,12 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tests.support.long_tests import LONG, SHORT, is_long
+from tests.support.long_tests import LONG, SHORT, SLOWEST, is_long
 
 TESTS = Path(__file__).parents[1]
 
 
-@pytest.mark.parametrize("listed", [*LONG, *SHORT])
+@pytest.mark.parametrize("listed", sorted({*LONG, *SHORT, *SLOWEST}))
 def test_a_listed_folder_or_module_exists(listed: str) -> None:
     assert (TESTS / listed).exists()
 

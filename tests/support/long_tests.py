@@ -111,6 +111,7 @@ SHORT: Final = (
 SLOWEST: Final = (
     "acceptance/test_docs.py",
     "faults/test_trials.py",
+    "architecture/test_parts.py",
     "integration/launcher/test_packages.py",
     "integration/dev/test_data_folder.py",
     "integration/api/test_reference_matrix.py",
@@ -127,6 +128,15 @@ SLOWEST: Final = (
     "integration/webhooks/test_webhook_feeding.py",
     "acceptance/test_keyed_chain.py",
     "acceptance/test_backfill.py",
+    "acceptance/test_page_layout.py",
+    "integration/launcher/test_prepared_drivers.py",
+    "integration/launcher/test_connect_runs.py",
+    "integration/launcher/test_cluster_runs.py",
+    "integration/spark/test_jar_programs.py",
+    "integration/spark/test_streaming.py",
+    "integration/spark/test_pyspark_modules.py",
+    "simulation/test_simulation.py",
+    "year/test_year.py",
 )
 
 #: Values of `-m` that select long tests alone.
