@@ -259,6 +259,17 @@ async def test_a_part_is_one_process_s_until_it_gives_it_back(leases: PostgresLe
     assert [await second.hold(), await first.hold()] == [True, False]
 
 
+async def test_a_renewal_whose_caller_was_cancelled_holds_nothing_after_the_release(leases: PostgresLeases) -> None:
+    held = await leases.claim(["x"], "a", LONG)
+    renewing = asyncio.create_task(leases.renew(held, "a", LONG))
+    await asyncio.sleep(0)
+    renewing.cancel()
+    await leases.release(held, "a")
+    await leases.renew({"y": 1}, "a", LONG)  # and what is gathered with it
+
+    assert await leases.claim(["x"], "b", LONG) == {"x": 2}
+
+
 async def test_the_work_of_a_part_stops_when_another_takes_it(leases: PostgresLeases, pool: asyncpg.Pool) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 

@@ -67,6 +67,7 @@ class PostgresLeases:
         self._leave = _SQL["leave"].replace("workers", members)
         #: Those that are gathered, by owner and lease time.
         self._renewals: dict[tuple[str, timedelta], _Renewal] = {}
+        self._under_way: set[asyncio.Future[frozenset[str]]] = set()
 
     async def heartbeat(self, holder: LeaseHolder, held: Mapping[str, int], ttl: timedelta) -> Membership:
         """Stores a heartbeat, renews what is held (name → epoch), and returns the membership."""
@@ -93,23 +94,19 @@ class PostgresLeases:
         renewals of one moment are one statement: the roles of a process renew at the same moments.
         """
         gathered = self._renewals.get((owner, ttl))
-        if gathered is None:
-            leases = dict(held)
-            gathered = _Renewal(leases, asyncio.ensure_future(self._renew(leases, owner, ttl)))
+        if gathered is None or gathered.held.keys() & held.keys():  # those are of another epoch
+            leases: dict[str, int] = {}
+            gathered = _Renewal(leases, asyncio.ensure_future(self._renew_gathered(leases, owner, ttl)))
             self._renewals[owner, ttl] = gathered
-        elif gathered.held.keys() & held.keys():  # another epoch of the same lease
-            return await self._renew(dict(held), owner, ttl, gather=False)
-        else:
-            gathered.held.update(held)
+            self._under_way.add(gathered.kept)
+            gathered.kept.add_done_callback(self._under_way.discard)
+        gathered.held.update(held)
         return (await asyncio.shield(gathered.kept)) & held.keys()
 
-    async def _renew(
-        self, held: Mapping[str, int], owner: str, ttl: timedelta, *, gather: bool = True
-    ) -> frozenset[str]:
-        """`gather`: others may be added to `held` for a moment."""
-        if gather:
-            await asyncio.sleep(_GATHER_S)
-            del self._renewals[owner, ttl]
+    async def _renew_gathered(self, held: Mapping[str, int], owner: str, ttl: timedelta) -> frozenset[str]:
+        """Renews what is in `held` after a moment."""
+        await asyncio.sleep(_GATHER_S)
+        self._renewals.pop((owner, ttl), None)
         with translate_errors():
             rows = await self._pool.fetch(_SQL["renew"], list(held), list(held.values()), owner, ttl)
         return frozenset(name for (name,) in rows)
@@ -126,7 +123,11 @@ class PostgresLeases:
             await self._pool.execute(_SQL["want"], list(names), worker)
 
     async def release(self, held: Mapping[str, int], owner: str) -> None:
-        """Releases leases, except those claimed by another since. Idempotent."""
+        """Releases leases, except those claimed by another since. Idempotent. A renewal whose caller was cancelled is
+        under way for others: the release comes after it, or it would hold the lease again for nobody.
+        """
+        if self._under_way:
+            await asyncio.wait(set(self._under_way))
         with translate_errors():
             await self._pool.execute(_SQL["release"], list(held), list(held.values()), owner)
 
