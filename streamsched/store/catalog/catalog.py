@@ -197,30 +197,29 @@ async def _choose_affinities(connection: Connection, changes: Sequence[ScheduleC
     """The changes with the affinities of new schedules (ADR 43). Changes at the same time do not see one another, so an
     affinity may get a few more schedules than `MOST_OF_ONE_KEY`.
     """
+    keys, hashes = await _compute(connection, _listened_keys, changes)
     taken: Counter[int] = Counter()
-    for part in slices(await _compute(connection, _listened_hashes, changes)):
+    for part in slices(hashes):
         taken.update(dict(await _TAKEN.fetch(connection, part, MOST_OF_ONE_KEY)))
-    return await _compute(connection, partial(_with_affinities, taken=taken), changes)
+    return await _compute(connection, partial(_with_affinities, keys=keys, taken=taken), changes)
 
 
-def _listened_hashes(changes: Sequence[ScheduleChange]) -> Sequence[int]:
-    """Of the event keys of new schedules."""
-    return sorted({key_hash(key) for each in changes for key in _new_keys(each)})
+def _listened_keys(changes: Sequence[ScheduleChange]) -> tuple[Sequence[frozenset[str]], Sequence[int]]:
+    """Of each change the event keys to which a new schedule listens, none of one that there was; the hashes of all."""
+    keys = [event_keys(each.after.definition.trigger) if each.before is None else frozenset[str]() for each in changes]
+    return keys, sorted({key_hash(key) for each in keys for key in each})
 
 
-def _with_affinities(changes: Sequence[ScheduleChange], *, taken: Counter[int]) -> tuple[ScheduleChange, ...]:
+def _with_affinities(
+    changes: Sequence[ScheduleChange], *, keys: Sequence[frozenset[str]], taken: Counter[int]
+) -> tuple[ScheduleChange, ...]:
     chosen: list[ScheduleChange] = []
-    for change in changes:
-        affinity = choose_affinity(_new_keys(change), taken)
+    for change, listened in zip(changes, keys, strict=True):
+        affinity = choose_affinity(listened, taken)
         if affinity is not None:
             taken[affinity] += 1
         chosen.append(change if affinity is None else replace(change, after=replace(change.after, affinity=affinity)))
     return tuple(chosen)
-
-
-def _new_keys(change: ScheduleChange) -> frozenset[str]:
-    """The event keys to which a new schedule listens; none of one that there was before."""
-    return event_keys(change.after.definition.trigger) if change.before is None else frozenset()
 
 
 async def _compute(
