@@ -182,7 +182,7 @@ class RunContext:
         found: dict[str, Contribution] = {}
         for part in self.contributions:
             known = found.get(part.leaf, Contribution(part.leaf, 0, ()))
-            found[part.leaf] = Contribution(part.leaf, known.count + part.count, known.events + part.events)
+            found[part.leaf] = Contribution(part.leaf, known.count + part.count, (*known.events, *part.events))
         return found
 
 

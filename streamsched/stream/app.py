@@ -22,6 +22,7 @@ from streamsched.domain.signals.home import SCHEDULE_PREFIX
 from streamsched.log.topics import PUBLIC, SEEN_CHANGELOG, SIGNALS
 from streamsched.ports.broker import Chunk
 from streamsched.ports.clock import Clock
+from streamsched.stream.agents.accumulated import is_page_row
 from streamsched.stream.agents.arrival_order import ArrivalOrder
 from streamsched.stream.agents.barriers import Barriers
 from streamsched.stream.agents.emission import dead_letter, internal_error
@@ -131,9 +132,8 @@ def make_app(turn: Turn, spec: ShardSpec, *, on_progress: Callable[[], object] =
     between the steps of a long chunk.
     """
     app = ShardFaust()
-    subscriptions, seen, triggers = (
-        app.declare_table(name, turn.emit, spec.number) for name in ("subscriptions", "seen", "triggers")
-    )
+    subscriptions, seen = (app.declare_table(name, turn.emit, spec.number) for name in ("subscriptions", "seen"))
+    triggers = app.declare_table("triggers", turn.emit, spec.number, is_cold=is_page_row)
     collector = VerdictCollector(shard=spec.unkeyed_partition, emit=turn.emit) if spec.verdicts else None
     schedules = ScheduleHome(
         shard=spec.number,

@@ -8,7 +8,7 @@ Written against faust-streaming 0.15.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, ItemsView, Iterator, ValuesView
 from typing import Any
 
 import faust
@@ -20,6 +20,7 @@ from yarl import URL
 from streamsched.log.topics import APP_ID
 from streamsched.ports.broker import Chunk
 from streamsched.stream.agents.emission import Emit
+from streamsched.stream.rows import MemoryRows
 
 #: An agent: yields after each chunk that it has processed.
 Process = Callable[[AsyncIterable[Chunk]], AsyncGenerator[None, None]]
@@ -32,17 +33,38 @@ class ShardTable(faust.Table[bytes, bytes]):
 
     emit: Emit
     partition: int
-    #: The dict of Faust's store and the changelog's name, resolved once: Faust reaches both through several properties.
-    entries: dict[bytes, bytes]
+    entries: MemoryRows
+    is_cold: Callable[[bytes], bool]
+    #: Resolved once: Faust reaches it through several properties.
     changelog_name: str
 
     def get(self, key: bytes, default: Any = None) -> Any:
         """The value, without Faust's hooks."""
         return self.entries.get(key, default)
 
+    def __getitem__(self, key: bytes) -> bytes:
+        return self.entries[key]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.entries
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def values(self) -> ValuesView[bytes]:
+        """The values of all rows."""
+        return self.entries.values()
+
+    def items(self) -> ItemsView[bytes, bytes]:
+        """All rows."""
+        return self.entries.items()
+
     def __setitem__(self, key: bytes, value: bytes) -> None:
         self.emit(self.changelog_name, self.partition, key, value)
-        self.entries[key] = value
+        self.entries.put(key, value, cold=self.is_cold(key))
 
     def __delitem__(self, key: bytes) -> None:
         del self.entries[key]
@@ -57,7 +79,7 @@ class ShardTable(faust.Table[bytes, bytes]):
         if value is None:
             self.entries.pop(key, None)
         else:
-            self.entries[key] = value
+            self.entries.put(key, value, cold=self.is_cold(key))
 
 
 class ShardFaust(faust.App):
@@ -68,11 +90,15 @@ class ShardFaust(faust.App):
         self.transport = _NoTransport([URL("streamsched://")], self)
         self._inlets: dict[str, _Inlet] = {}
 
-    def declare_table(self, name: str, emit: Emit, partition: int) -> ShardTable:
-        """An empty table. Its changelog topic is named by Faust: app id, `name` and `changelog`."""
+    def declare_table(
+        self, name: str, emit: Emit, partition: int, *, is_cold: Callable[[bytes], bool] = lambda _: False
+    ) -> ShardTable:
+        """An empty table. Its changelog topic is named by Faust: app id, `name` and `changelog`. `is_cold`: whether the
+        row of a key will rarely be read.
+        """
         table: Any = self.Table(name, key_type=bytes, value_type=bytes, default=None)
         table.emit, table.partition = emit, partition
-        table.entries, table.changelog_name = table.data.data, table.changelog_topic_name
+        table.entries, table.is_cold, table.changelog_name = MemoryRows(), is_cold, table.changelog_topic_name
         return table
 
     def agent(self, channel: ChannelT, *, name: str) -> Callable[[Process], AgentT]:  # type: ignore[override]

@@ -14,31 +14,46 @@ from streamsched.codec.events import native
 from streamsched.codec.json.scalar import integer, sequence
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
+from streamsched.domain.events.event_list import EventList, EventPage
 
 
 class EventTable:
     """Collects events in order of first reference."""
 
-    __slots__ = ("_indexes", "events")
+    __slots__ = ("_count", "_encoded", "_indexes")
 
     def __init__(self) -> None:
-        self.events: list[Event] = []
+        #: JSON of the events: of one, or of several with commas between.
+        self._encoded: list[bytes] = []
         self._indexes: dict[int, int] = {}
+        self._count = 0
 
     def indexes(self, events: Iterable[Event]) -> list[int]:
-        """The indexes of `events`; new ones are appended (identity by object)."""
+        """The indexes of `events`; new ones are appended (identity by object). Those of whole pages are always new."""
         found: list[int] = []
-        known, table = self._indexes, self.events
-        for event in events:
-            index = known.setdefault(id(event), len(table))
-            if index == len(table):
-                table.append(event)
-            found.append(index)
+        pieces = events.pieces() if isinstance(events, EventList) else events
+        for piece in pieces:
+            if not isinstance(piece, EventPage):
+                found.append(self._index(piece))
+            elif (encoded := piece.encoded()) is None:
+                found += map(self._index, piece.read())
+            else:
+                count = piece.stop - piece.start
+                found += range(self._count, self._count + count)
+                self._encoded.append(encoded)
+                self._count += count
         return found
 
+    def _index(self, event: Event) -> int:
+        index = self._indexes.setdefault(id(event), self._count)
+        if index == self._count:
+            self._encoded.append(native.encode_event(event))
+            self._count += 1
+        return index
+
     def to_json(self) -> list[Any]:
-        """The events as values for `native.dumps`, from their cached bytes."""
-        return [orjson.Fragment(native.encode_event(event)) for event in self.events]
+        """The events as values for `native.dumps`."""
+        return [orjson.Fragment(encoded) for encoded in self._encoded]
 
 
 def read_event_table(value: object, path: str) -> list[Event]:

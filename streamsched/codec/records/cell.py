@@ -15,19 +15,18 @@ with each event. A page is {"first": number, "events": [native event, …]}.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Final
-
-import orjson
+from functools import partial
+from typing import Any, Final, Protocol
 
 from streamsched.codec.events import native
 from streamsched.codec.events.event_table import EventTable, events_at, read_event_table
 from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapping, sequence, text
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.events.event import Event
-from streamsched.domain.events.event_list import EventList
+from streamsched.domain.events.event_list import EventList, EventPage
 from streamsched.domain.fold.accumulation import Accumulation, counted_parts
 from streamsched.domain.fold.cell import Cell, Finished, TimedNodeState, cell_of
 from streamsched.domain.fold.plan import LeafSlot, Plan
@@ -35,11 +34,28 @@ from streamsched.domain.fold.plan import LeafSlot, Plan
 #: Events in a page. Events newer than the last whole page are written with the cell.
 PAGE: Final = 32
 
+#: How a page begins and ends; between them are its events.
+_HEAD: Final = b'{"first":%d,"events":['
+_TAIL: Final = b"]}"
+
 #: Index of the parts that have come, in a slot.
 _CAME: Final = 7
 
-#: (index of the slot, number of the page) → (number of the page's first event, its events).
-Pages = Callable[[int, int], tuple[int, Sequence[Event]]]
+
+class StoredPage(Protocol):
+    """A page in its row."""
+
+    def read(self) -> bytes:
+        """What `encode_page` wrote."""
+        ...
+
+    def decode(self) -> tuple[int, Sequence[Event]]:
+        """The number of its first event, and its events."""
+        ...
+
+
+#: (index of the slot, number of the page) → the page.
+Pages = Callable[[int, int], StoredPage]
 
 
 def to_json(plan: Plan, cell: Cell, *, paged: bool = False, key: str = "") -> dict[str, Any]:
@@ -72,7 +88,8 @@ def to_json(plan: Plan, cell: Cell, *, paged: bool = False, key: str = "") -> di
 
 
 def from_json(value: object, path: str, plan: Plan, *, key: str = "", pages: Pages | None = None) -> Cell:
-    """Decodes a cell. Without `pages` it has only the events written with it; counts are complete in any case.
+    """Decodes a cell. Without `pages` it has only the events written with it; counts are complete in any case. Pages
+    are read when their events are needed, which raises `DecodeError` where one has not what the cell wants of it.
 
     Raises:
         DecodeError: it is invalid, or does not fit the plan.
@@ -119,8 +136,12 @@ def encode_page(events: EventList, number: int) -> bytes:
     """One page as bytes."""
     first = max(events.first_number, number * PAGE)
     some = events.events_between(first, (number + 1) * PAGE)
-    page = {"first": first, "events": [orjson.Fragment(native.encode_event(event)) for event in some]}
-    return native.trim(orjson.dumps(page))
+    return b"".join((_HEAD % first, b",".join(map(native.encode_event, some)), _TAIL))
+
+
+def pack_page(events: EventList, number: int, page: StoredPage) -> None:
+    """Lets the events of one page leave memory; `page` reads what `encode_page` wrote."""
+    events.pack(_page(page, number, events.first_number, "$"))
 
 
 def decode_page(raw: bytes) -> tuple[int, Sequence[Event]]:
@@ -162,26 +183,41 @@ def _present_parts(item: Any, slot: LeafSlot, key: str, path: str) -> frozenset[
 def _accumulation(item: Any, index: int, table: list[Event], path: str, pages: Pages | None) -> Accumulation:
     level, cut = _part(item, 2, path), _part(item, 6, path)
     first, here = integer(_part(item, 3, path), path), integer(_part(item, 4, path), path)
-    events = list(events_at(_part(item, 5, path), table, path))
-    older = 0
+    events, older = events_at(_part(item, 5, path), table, path), 0
     if pages is None:
         first, older = here, here - first
-    elif first < here:
-        events = [*_read_paged(pages, index, first, here, path), *events]
-    listed = EventList(events, first=first, older=older)
+    listed = EventList(events, first=here, older=older)
+    if first < here and pages is not None:
+        listed = EventList.paged(_paged(pages, index, first, here, path), listed)
     if cut is not None and not older:
         listed = listed.drop_first(0, events_at([cut], table, path)[0])
     return Accumulation(integer(_part(item, 1, path), path), None if level is None else integer(level, path), listed)
 
 
-def _read_paged(pages: Pages, index: int, first: int, here: int, path: str) -> list[Event]:
-    found: list[Event] = []
+def _paged(pages: Pages, index: int, first: int, here: int, path: str) -> Iterator[EventPage]:
+    """The pages of the events from number `first` to before `here`."""
     for number in range(first // PAGE, here // PAGE):
-        start, some = pages(index, number)
-        found += some[max(0, first - start) :]
-    if len(found) != here - first:
-        raise DecodeError(path, f"wants events {first} to {here - 1}, but its pages have {len(found)} of them")
-    return found
+        yield _page(pages(index, number), number, first, path)
+
+
+def _page(page: StoredPage, number: int, first: int, path: str) -> EventPage:
+    """Of a list whose first event has the number `first`."""
+    start, stop = max(first, number * PAGE), (number + 1) * PAGE
+    return EventPage(start, stop, partial(_read_page, page, start, stop, path), partial(_encoded_events, page, start))
+
+
+def _read_page(page: StoredPage, start: int, stop: int, path: str) -> Sequence[Event]:
+    first, events = page.decode()
+    some = events[max(0, start - first) :] if start > first else events
+    if len(some) != stop - start:
+        raise DecodeError(path, f"wants events {start} to {stop - 1}, but their page has {len(some)} of them")
+    return some
+
+
+def _encoded_events(page: StoredPage, start: int) -> bytes | None:
+    """The JSON of a page's events with commas between, where it begins with number `start`; otherwise None."""
+    raw, head = page.read(), _HEAD % start
+    return raw[len(head) : -len(_TAIL)] if raw.startswith(head) and raw.endswith(_TAIL) else None
 
 
 def _part(item: Any, index: int, path: str) -> Any:

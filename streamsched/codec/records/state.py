@@ -15,10 +15,11 @@ version's golden files in `tests/golden/state/` are kept and tested.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from streamsched.codec.events.native import dumps
-from streamsched.codec.json.scalar import boolean, integer, loads, mapping, schedule, sequence, text
+from streamsched.codec.json.scalar import boolean, instant, integer, loads, mapping, schedule, sequence, text
 from streamsched.codec.records import cell as cells
 from streamsched.codec.schedules.policy import LATE, read_late
 from streamsched.codec.triggers import trigger as triggers
@@ -102,6 +103,14 @@ class StateHeader(NamedTuple):
     sequence: int
 
 
+class KeyHeader(NamedTuple):
+    """The generation of an open key's definition, and the number and opening time of its cell."""
+
+    generation: int
+    number: int
+    opened_at: datetime | None
+
+
 def peek(raw: bytes) -> StateHeader:
     """Decodes the header only, without definition and cells.
 
@@ -139,6 +148,21 @@ def decode_key(raw: bytes, definition: Definition, key: str, *, pages: cells.Pag
     if integer(found.get("generation"), "$.generation") != definition.generation:
         return None
     return cells.from_json(found.get("cell"), "$.cell", definition.plan, key=key, pages=pages)
+
+
+def peek_key(raw: bytes) -> KeyHeader:
+    """Decodes the header only of an open key, without its events.
+
+    Raises:
+        DecodeError: the header is not that of a key of a known version.
+    """
+    found = mapping(loads(raw), "$")
+    _check_version(found)
+    cell = mapping(found.get("cell"), "$.cell")
+    opened_at = None if cell.get("opened_at") is None else instant(cell["opened_at"], "$.cell.opened_at")
+    return KeyHeader(
+        integer(found.get("generation"), "$.generation"), integer(cell.get("number", 0), "$.cell.number"), opened_at
+    )
 
 
 def trigger(value: object, path: str) -> Trigger:

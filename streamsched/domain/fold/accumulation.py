@@ -11,8 +11,8 @@ it needs stays satisfied, also when a smaller size replaces a larger one.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, assert_never
 
 from streamsched.domain.events.event import CustomHappened, Event, PartitionsAdded, ProgramReached, StreamSize, Ticked
@@ -164,12 +164,14 @@ def drop_surplus(has: Accumulation, slot: LeafSlot, needed: int) -> Accumulation
     return Accumulation(has.count - taken.amount, has.level, taken.rest)
 
 
-def amount_and_parts(has: Accumulation, slot: LeafSlot) -> tuple[int, tuple[Event, ...]]:
-    """The amount and the counted parts of the events, for a job that takes everything."""
+def amount_and_parts(has: Accumulation, slot: LeafSlot) -> tuple[int, Sequence[Event]]:
+    """The amount and the counted parts of the events, for a job that takes everything. They are not copied where all
+    of them count.
+    """
     if not slot.distinct or slot.has_parts or len(has.events) <= 1:
-        return has.count, tuple(has.events)
+        return has.count, has.events
     newest = _newest_partitions(has, slot)
-    return min(newest.amount, LIMIT), tuple(newest.live_parts(has.events))
+    return min(newest.amount, LIMIT), newest.live_parts(has.events)
 
 
 def divide(has: Accumulation, slot: LeafSlot, wanted: int) -> tuple[EventSlice, Accumulation]:
@@ -219,6 +221,11 @@ def _recount(had: Accumulation, slot: LeafSlot, per: Per, key: str) -> Accumulat
 
 def _remove_repeats(event: Event) -> Event:
     return remove_repeats(event, event.fact)[0] if isinstance(event.fact, PartitionsAdded) else event
+
+
+def index_partitions(has: Accumulation, slot: LeafSlot) -> Accumulation:
+    """With the index of a distinct leaf, which reads all events."""
+    return replace(has, newest=Newest(has.events, slot.measure)) if slot.distinct and not slot.has_parts else has
 
 
 def _newest_partitions(has: Accumulation, slot: LeafSlot) -> Newest:

@@ -7,7 +7,7 @@ anywhere downstream finds the first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -117,7 +117,7 @@ class Contribution:
 
     leaf: str
     count: int
-    events: tuple[Event, ...]
+    events: Sequence[Event]
 
 
 class ScheduleKey(NamedTuple):

@@ -12,25 +12,19 @@ outnumber those that count (`is_wasteful`), so their amortized cost per event is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Final, NamedTuple
+from typing import Final
 
 from streamsched.domain.events.event import Event, Partition, PartitionsAdded
 from streamsched.domain.events.event_list import EventList
+from streamsched.domain.events.partition_index import PartitionIndex, Place
 from streamsched.domain.triggers.event_slice import partition_amount
 from streamsched.domain.triggers.leaf import Measure
 
 #: Replaced partitions tolerated beyond the number of those that count, before they are removed.
 SPARE: Final = 64
-
-
-class _Place(NamedTuple):
-    """The number of the newest event that names a key, and what the partition adds there."""
-
-    number: int
-    amount: int
 
 
 class _Index:
@@ -39,7 +33,7 @@ class _Index:
     __slots__ = ("places", "version")
 
     def __init__(self) -> None:
-        self.places: dict[str, _Place] = {}
+        self.places = PartitionIndex()
         self.version = 0
 
 
@@ -94,7 +88,7 @@ class Newest:
         after = self._next_version()
         for event in taken:
             for key in _keys(event):
-                after._shared.places.pop(key, None)
+                after._shared.places.pop(key)
         after.amount -= amount
         gone = len(before) - len(rest)
         after.named -= sum(len(_keys(event)) for event in islice(before, gone))
@@ -117,12 +111,12 @@ class Newest:
             return None
         return replace(event, fact=replace(fact, partitions=some, count=count))
 
-    def live_parts(self, events: EventList) -> Iterator[Event]:
-        """The parts of the events that count, in order of arrival."""
+    def live_parts(self, events: EventList) -> Sequence[Event]:
+        """The parts of the events that count, in order of arrival; the same list when all of them do."""
         if self.named == len(self._shared.places):
-            return iter(events)
+            return events
         found = (self.live_part(number, event) for number, event in enumerate(events, events.first_number))
-        return (event for event in found if event is not None)
+        return tuple(event for event in found if event is not None)
 
     def _next_version(self) -> Newest:
         after = Newest.__new__(Newest)
@@ -140,8 +134,7 @@ class Newest:
         known = len(places)
         for partition in fact.partitions:
             adds = partition_amount(partition, measure)
-            before = places.get(partition.key)
-            places[partition.key] = _Place(number, adds)
+            before = places.put(partition.key, Place(number, adds))
             self.amount += adds if before is None else adds - before.amount
         unnamed = fact.count - len(fact.partitions)
         if measure is None:

@@ -10,15 +10,20 @@
 
 A turn writes only what it changed: the row of each changed cell, with its newest events, and each page once, when it is
 full. So the cost of an event does not depend on the number of earlier events or of open keys.
+
+Neither does memory: a page that is written leaves memory, and is read from its row when a job needs its events. A cell
+that nothing has changed for `IDLE_S` leaves it too, and a definition that nothing has happened to yet.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from itertools import islice, takewhile
+from typing import Final, NamedTuple
 
 from streamsched.codec.records import cell as cell_codec
 from streamsched.codec.records import state as state_codec
@@ -26,42 +31,90 @@ from streamsched.codec.records.state import SEPARATOR
 from streamsched.domain.errors import ConfigurationError, DecodeError
 from streamsched.domain.events.event import Event
 from streamsched.domain.events.event_list import EMPTY_LIST, EventList
+from streamsched.domain.fold.accumulation import index_partitions
 from streamsched.domain.fold.cell import EMPTY, Cell
 from streamsched.domain.fold.fold import Folded, TriggerState
-from streamsched.domain.fold.plan import Plan
+from streamsched.domain.fold.plan import LeafSlot, Plan
 from streamsched.ports.broker import OLDER_LOG
 from streamsched.stream.agents.halts import is_halt
+from streamsched.stream.agents.open_cells import OpenCells
 from streamsched.stream.agents.unordered_signals import is_unordered
 from streamsched.stream.state_format import StateFormat
+
+#: Seconds for which a decoded row stays in memory after it was first read or last changed: of few rows, and of many.
+IDLE_S: Final = 60.0
+_IDLE_OF_MANY_S: Final = 5.0
+_MANY: Final = 20_000
+
+#: Most decoded rows that leave memory at the end of one turn.
+_LEAVING: Final = 1_000
+
+#: Decoded pages in memory: jobs that take some events each read the same page many times.
+_PAGES: Final = 64
 
 _NO_PAGES: Final = range(0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A cell as it is in the table, and the range of its pages by the index of the leaf."""
+    """A cell as it is in the table, with the generation of its definition.
 
-    plan: Plan | None
+    Attributes:
+        pages: the range of its pages by the index of the leaf.
+        since: since when it has not changed (monotonic).
+    """
+
+    generation: int
     cell: Cell
     pages: Mapping[int, range]
+    since: float
 
 
-_NOT_STORED: Final = _Stored(None, EMPTY, {})
+_NOT_STORED: Final = _Stored(0, EMPTY, {}, 0.0)
+
+
+class _PageRow(NamedTuple):
+    """A page that is read from its row."""
+
+    table: MutableMapping[bytes, bytes]
+    row: bytes
+    decoder: Callable[[bytes], tuple[int, Sequence[Event]]]
+
+    def read(self) -> bytes:
+        """Its bytes."""
+        raw = self.table.get(self.row)
+        if raw is None:
+            raise DecodeError("$", f"page {self.row.rpartition(SEPARATOR)[2].decode()} is missing")
+        return raw
+
+    def decode(self) -> tuple[int, Sequence[Event]]:
+        """The number of its first event, and its events."""
+        return self.decoder(self.read())
 
 
 class TriggerStates:
     """Caches decoded states of the table's rows; rows are read lazily and written by `store`."""
 
-    def __init__(self, triggers: MutableMapping[bytes, bytes], state_format: StateFormat | None = None) -> None:
+    def __init__(
+        self,
+        triggers: MutableMapping[bytes, bytes],
+        state_format: StateFormat | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`state_format`: the version in which rows are written; by default the newest."""
         self._table = triggers
         self._state_format = state_format or StateFormat()
+        self._now = now
+        #: By schedule key; None: dropped in this turn.
         self._states: dict[bytes, TriggerState | None] = {}
-        self._cells: dict[bytes, dict[str, Cell]] = {}
+        self._cells: dict[bytes, OpenCells] = {}
         #: Schedule key → rows of its open keys, for schedules whose cells have not been read yet; None: not indexed.
         self._unread: dict[bytes, list[bytes]] | None = None
+        #: By row: of the decoded ones, that first which has not changed for longest.
         self._stored: dict[bytes, _Stored] = {}
         self._changed: dict[bytes, set[str]] = {}
+        self._decode_page = lru_cache(_PAGES)(cell_codec.decode_page)
 
     def check_release(self) -> None:
         """Looks at all rows of the restored table.
@@ -77,38 +130,36 @@ class TriggerStates:
         known = self._states.get(key)
         if known is None and key not in self._states:
             raw = self._table.get(key)
+            if raw is None:
+                return None
             pages: dict[int, range] = {}
-            state = None if raw is None else state_codec.decode(raw, pages=self._pages_of(_row(key, ""), pages))
-            known = self._states[key] = state
-            if state is not None:
-                self._stored[_row(key, "")] = _Stored(state.plan, state.cell, pages)
+            known = state_codec.decode(raw, pages=self._pages_of(_row(key, ""), pages))
+            if pages:
+                known = known._replace(cell=_index_partitions(known.plan, known.cell))
+            self._states[key] = known
+            self._stored[_row(key, "")] = _Stored(known.generation, known.cell, pages, self._now())
         return known
 
     def cells(self, key: bytes) -> Mapping[str, Cell]:
-        """The cells of the open keys of a schedule, in order of opening."""
+        """The cells of the open keys of a schedule, in order of opening. Each is decoded when it is asked for."""
         known = self._cells.get(key)
         if known is None:
-            known = self._cells[key] = self._read_cells(key)
+            known = self._cells[key] = self._find_cells(key)
         return known
 
     def fold(self, key: bytes, folded: Folded) -> None:
         """Applies the result of a fold in memory; `store` writes it."""
         before = self._states.get(key)
+        if folded.cells:
+            self.cells(key)
+            self._cells[key].update(folded.cells)  # before the state: what is read is of the definition before
+            self._changed.setdefault(key, set()).update(folded.cells)
         if folded.state is not before:
             self._states[key] = folded.state
             if key in self._changed:
                 self._changed[key].add("")
             else:
                 self._changed[key] = {""}
-        if folded.cells:
-            cells = dict(self.cells(key)) if key not in self._cells else self._cells[key]
-            for name, cell in folded.cells.items():
-                if cell is None or (name in cells and cells[name].number != cell.number):
-                    cells.pop(name, None)  # a key that is opened again moves to the end
-                if cell is not None:
-                    cells[name] = cell
-            self._cells[key] = cells
-            self._changed.setdefault(key, set()).update(folded.cells)
 
     def forget(self, key: bytes) -> None:
         """Removes all rows of a schedule without decoding them, except those of its halt and of signals that wait."""
@@ -116,7 +167,9 @@ class TriggerStates:
             if not is_halt(row) and not is_unordered(row):
                 del self._table[row]
                 self._stored.pop(row, None)
-        self._states[key], self._cells[key] = None, {}
+        self._stored.pop(_row(key, ""), None)
+        self._states.pop(key, None)
+        self._cells.pop(key, None)
         self._rows().pop(key, None)
         self._changed.pop(key, None)
 
@@ -130,39 +183,82 @@ class TriggerStates:
         version, until = self._state_format.version, time.monotonic() + step_s
         for key in sorted(self._changed):
             state = self._states[key]
-            for name in sorted(self._changed[key]):
+            cells = {name: self._cell(key, state, name) for name in sorted(self._changed[key])}
+            for name, cell in sorted(cells.items(), key=lambda item: item[1] is None):  # a renamed key reads its pages
                 if time.monotonic() > until:
                     yield
                     until = time.monotonic() + step_s
                 row = _row(key, name)
-                cell = None if state is None else self._cells[key].get(name) if name else state.cell
-                plan = None if state is None or cell is None else state.plan
                 if state is None or cell is None:
                     self._write(row if name else key, None)
                 elif name:
                     self._write(row, state_codec.encode_key(state.definition, cell, name, version=version))
                 else:
                     self._write(key, state_codec.encode(state, paged=True, version=version))
-                self._store_pages(row, plan, cell or EMPTY)
+                is_new = row not in self._stored
+                slots = () if state is None or cell is None else state.plan.slots
+                self._store_pages(row, slots, cell or EMPTY, 0 if state is None else state.generation)
+                if is_new and row in self._stored and cell is not None and not cell.accumulations:
+                    self._let_go(row)
             if state is None:
                 del self._states[key]
                 self._cells.pop(key, None)
         self._changed.clear()
+        self._let_go_of_idle()
 
-    def _read_cells(self, key: bytes) -> dict[str, Cell]:
+    def _let_go_of_idle(self) -> None:
+        """Removes decoded cells from memory that have not changed for long. Those with pages stay: only their newest
+        events are in memory, and to derive anew what else belongs to them costs as much as all their events.
+        """
+        now = self._now()
+        late = now - (_IDLE_OF_MANY_S if len(self._stored) > _MANY else IDLE_S)
+        oldest = islice(self._stored.items(), _LEAVING)
+        for row, stored in list(takewhile(lambda item: item[1].since < late, oldest)):
+            if stored.pages:
+                del self._stored[row]
+                self._stored[row] = replace(stored, since=now)
+            else:
+                self._let_go(row)
+
+    def _let_go(self, row: bytes) -> None:
+        """Removes a cell from memory; its row is as it is."""
+        del self._stored[row]
+        key, _, name = row.partition(SEPARATOR)
+        if not name:
+            self._states.pop(key, None)
+        elif key in self._cells:
+            self._cells[key].let_go(name.decode())
+
+    def _cell(self, key: bytes, state: TriggerState | None, name: str) -> Cell | None:
+        """The cell of a key as it is now, or that of a schedule without keys; None when it is not open."""
+        if state is None:
+            return None
+        return self._cells[key].get(name) if name else state.cell
+
+    def _find_cells(self, key: bytes) -> OpenCells:
         state = self.state(key)
-        found: dict[str, Cell] = {}
+        opened: list[tuple[int, str, str]] = []
         for row in self._rows().get(key, ()):
-            if state is None or (raw := self._table.get(row)) is None:
-                continue
-            name = row[len(key) + 1 :].decode()
-            pages: dict[int, range] = {}
-            cell = state_codec.decode_key(raw, state.definition, name, pages=self._pages_of(row, pages))
-            if cell is not None:
-                found[name] = cell
-                self._stored[row] = _Stored(state.plan, cell, pages)
+            if state is not None and (raw := self._table.get(row)) is not None:
+                header = state_codec.peek_key(raw)
+                if header.generation == state.generation:
+                    opened.append((header.number, str(header.opened_at), row[len(key) + 1 :].decode()))
         self._rows().pop(key, None)  # only now: when a row cannot be decoded, the next call reads all of them again
-        return dict(sorted(found.items(), key=lambda item: (item[1].number, str(item[1].opened_at), item[0])))
+        return OpenCells((name for _, _, name in sorted(opened)), partial(self._read_cell, key))
+
+    def _read_cell(self, key: bytes, name: str) -> Cell:
+        state, row = self.state(key), _row(key, name)
+        raw = self._table.get(row)
+        pages: dict[int, range] = {}
+        cell = None
+        if state is not None and raw is not None:
+            cell = state_codec.decode_key(raw, state.definition, name, pages=self._pages_of(row, pages))
+        if state is None or cell is None:
+            raise DecodeError("$", f"the row of open key {name!r} is missing")
+        if pages:
+            cell = _index_partitions(state.plan, cell)
+        self._stored[row] = _Stored(state.generation, cell, pages, self._now())
+        return cell
 
     def _rows(self) -> dict[bytes, list[bytes]]:
         if self._unread is None:
@@ -173,41 +269,49 @@ class TriggerStates:
                     self._unread.setdefault(schedule, []).append(row)
         return self._unread
 
-    def _pages_of(self, row: bytes, read: dict[int, range]) -> cell_codec.Pages:
-        """A function that reads the pages of a cell; it records in `read` which exist."""
+    def _pages_of(self, row: bytes, found: dict[int, range]) -> cell_codec.Pages:
+        """A function that finds the pages of a cell; it records in `found` which exist."""
 
-        def page(slot: int, number: int) -> tuple[int, Sequence[Event]]:
-            raw = self._table.get(_page_row(row, slot, number))
-            if raw is None:
+        def page(slot: int, number: int) -> _PageRow:
+            name = _page_row(row, slot, number)
+            if name not in self._table:
                 raise DecodeError("$", f"page {number} of leaf {slot} is missing")
-            read[slot] = range(read[slot].start if slot in read else number, number + 1)
-            return cell_codec.decode_page(raw)
+            found[slot] = range(found[slot].start if slot in found else number, number + 1)
+            return _PageRow(self._table, name, self._decode_page)
 
         return page
 
-    def _store_pages(self, row: bytes, plan: Plan | None, cell: Cell) -> None:
-        """Writes the pages that have become full and removes those no longer used. With `plan` None removes all."""
+    def _store_pages(self, row: bytes, slots: Sequence[LeafSlot], cell: Cell, generation: int) -> None:
+        """Writes the pages that have become full and removes those no longer used: all of them without `slots`."""
         before = self._stored.pop(row, _NOT_STORED)
-        same = before.plan is plan
         pages: dict[int, range] = {}
-        for index, slot in enumerate(() if plan is None else plan.slots):
+        written: list[tuple[bytes, bytes]] = []
+        packed: list[Callable[[], None]] = []
+        for index, slot in enumerate(slots):
             events = _events(cell, slot.id)
             wanted = cell_codec.page_numbers(events)
-            kept = before.pages.get(index, _NO_PAGES) if same else _NO_PAGES
+            kept = before.pages.get(index, _NO_PAGES) if before.generation == generation else _NO_PAGES
             if not events.continues(_events(before.cell, slot.id)):
                 kept = _NO_PAGES
             for number in range(max(wanted.start, kept.stop), wanted.stop):
-                self._table[_page_row(row, index, number)] = cell_codec.encode_page(events, number)
+                name = _page_row(row, index, number)
+                written.append((name, cell_codec.encode_page(events, number)))
+                page = _PageRow(self._table, name, self._decode_page)
+                packed.append(partial(cell_codec.pack_page, events, number, page))
             if wanted:
                 pages[index] = wanted
+        for name, page in written:  # only now: what is written here may be what another page was read from
+            self._table[name] = page
+        for pack in packed:
+            pack()
         for index, old in before.pages.items():
             now = pages.get(index, _NO_PAGES)
             for number in old if not now else range(old.start, min(now.start, old.stop)):
                 self._write(_page_row(row, index, number), None)
             for number in range(max(now.stop, old.start), old.stop) if now else ():
                 self._write(_page_row(row, index, number), None)
-        if plan is not None:
-            self._stored[row] = _Stored(plan, cell, pages)
+        if slots:
+            self._stored[row] = _Stored(generation, cell, pages, self._now())
 
     def _write(self, row: bytes, value: bytes | None) -> None:
         if value is not None:
@@ -216,9 +320,21 @@ class TriggerStates:
             del self._table[row]
 
 
+def is_page_row(row: bytes) -> bool:
+    """Whether a row of the table is a page, or another part of a schedule that is rarely read."""
+    return row.count(SEPARATOR) > 1
+
+
 def _events(cell: Cell, slot: str) -> EventList:
     accumulation = cell.accumulations.get(slot)
     return EMPTY_LIST if accumulation is None else accumulation.events
+
+
+def _index_partitions(plan: Plan, cell: Cell) -> Cell:
+    has = cell.accumulations
+    return cell._replace(
+        accumulations={slot.id: index_partitions(has[slot.id], slot) for slot in plan.slots if slot.id in has}
+    )
 
 
 def _row(key: bytes, name: str) -> bytes:
