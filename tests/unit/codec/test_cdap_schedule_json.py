@@ -88,6 +88,11 @@ def test_cdaps_smallest_request_is_read_with_its_defaults() -> None:
     assert schedule.timeout == timedelta(days=1)
 
 
+@pytest.mark.parametrize("name", ["description", "properties", "constraints", "timeoutMillis"])
+def test_a_member_that_is_null_is_one_that_is_left_out(name: str) -> None:
+    assert codec.from_json({**SMALL, name: None}, NIGHTLY) == codec.from_json(SMALL, NIGHTLY)
+
+
 @given(schedules())
 def test_any_schedule_of_ours_survives_the_way_through_cdaps_json(schedule: Schedule) -> None:
     assert codec.from_json(written(schedule), schedule.ref) == schedule
@@ -342,6 +347,13 @@ def test_without_a_type_the_older_form_is_timed() -> None:
     del spec["scheduleType"]
 
     assert isinstance(specification.from_json(spec, NIGHTLY).trigger, Cron)
+
+
+@pytest.mark.parametrize("properties", [{}, {"properties": None}])
+def test_the_older_form_may_leave_out_its_properties(properties: dict[str, Any]) -> None:
+    spec = {"scheduleType": "TIME", "schedule": {"cronEntry": "0 4 * * *"}, "program": PROGRAM}
+
+    assert specification.from_json({**spec, **properties}, NIGHTLY).properties == {}
 
 
 @pytest.mark.parametrize(

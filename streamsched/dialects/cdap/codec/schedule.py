@@ -72,9 +72,8 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     check_name(fields, ref)
     program = _program(fields, ref.owner)
     limits = tuple(constraints.from_json(each, where) for each, where in fields.optional_list("constraints"))
-    properties = (
-        texts(fields.required_value("properties"), fields.path_of("properties")) if fields.has("properties") else {}
-    )
+    given = fields.optional_value("properties")
+    properties = {} if given is None else texts(given, fields.path_of("properties"))
     description = fields.optional_text("description") or ""
     trigger, timeout = timeouts.read(fields, _trigger(fields, ref.owner))
     policies: dict[str, Any] = {"overlap": _OVERLAP, **policy.read(fields)}
