@@ -4,6 +4,9 @@ and by those a person gave with a submission, in this order; plus facts of the t
 Runs of ticks have the argument `day`: the date of the latest tick's due time in the zone of its trigger. Everything
 else that has this name goes before it.
 
+Arguments of the runs that started it are arguments where property `triggering.properties.mapping` says so
+(`argument_mapping`). They override properties.
+
 Each column of the key of a `per` is an argument twice: `key.<column>`, and `<column>`. So the end of the run has them,
 and a schedule that correlates by the column counts it under the same key. They override defaults and preferences. A
 schedule with a property of such a name is refused (`check_properties`); the property of one stored before counts.
@@ -37,6 +40,7 @@ from typing import Final
 
 from streamsched.domain.errors import InvalidDefinitionError, InvalidError
 from streamsched.domain.events.event import LOG_TAIL, Outcome, PartitionsAdded, ProgramReached, Ticked
+from streamsched.domain.jobs.argument_mapping import PROPERTY, mapped_arguments, read_mapping
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.limits import LONGEST_NAME, MOST_PARTS, check_most
 from streamsched.domain.schedules.key_columns import all_column_names, key_columns
@@ -73,8 +77,8 @@ _ERROR: Final = 500
 
 
 def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[str, str]:
-    """A submission's arguments override schedule properties, these override key columns, and these the program's
-    arguments (`preferences.with_preferences`); trigger facts are added. Times as ISO 8601, UTC.
+    """A submission's arguments override mapped ones, these override schedule properties, these override key columns,
+    and these the program's arguments (`preferences.with_preferences`); trigger facts are added. Times as ISO 8601, UTC.
     """
     by_person: Mapping[str, str] = {} if ready.submission is None else ready.submission.arguments
     facts, columns = dict(_facts(ready)), key_columns(schedule.trigger, ready.key)
@@ -84,7 +88,8 @@ def arguments(program: Program, schedule: Schedule, ready: ReadyJob) -> Mapping[
     plain = {name: value for name, value in columns.items() if name not in facts and name not in prefixed}
     day = day_of_tick(schedule.trigger, ready)
     ticked = {} if day is None else {DAY: day, f"{PREFIX}{DAY}": day}
-    return {**ticked, **facts, **program.arguments, **plain, **prefixed, **schedule.properties, **by_person}
+    mapped = mapped_arguments(schedule.properties, ready)
+    return {**ticked, **facts, **program.arguments, **plain, **prefixed, **schedule.properties, **mapped, **by_person}
 
 
 def day_of_tick(trigger: Trigger, ready: ReadyJob) -> str | None:
@@ -100,15 +105,23 @@ def day_of_tick(trigger: Trigger, ready: ReadyJob) -> str | None:
 
 
 def check_properties(schedule: Schedule) -> None:
-    """Checks that no property hides a column of the key: the ends of all its runs would name the same value, and a
-    schedule that goes on with the key would count every key as one. Not part of `Schedule` itself: schedules stored
-    before this rule must still be read.
+    """Checks that no property, and no argument mapped by one, hides a column of the key: the ends of all its runs would
+    name the same value, and a schedule that goes on with the key would count every key as one. Not part of `Schedule`
+    itself: schedules stored before this rule must still be read.
 
     Raises:
-        InvalidDefinitionError: a property has the name of a column, or of one after `key.`.
+        InvalidDefinitionError: a property or a mapped argument has the name of a column, or of one after `key.`; or the
+            mapping is none.
     """
+    mapped = {each.target for each in read_mapping(schedule.properties)}
     for column in all_column_names(schedule.trigger):
         for name in (column, f"{KEY_PREFIX}{column}"):
+            if name in mapped:
+                raise InvalidDefinitionError(
+                    argument_path("$.properties", PROPERTY),
+                    f"gives argument '{name}', which each run has from its key: `per` names column '{column}'. "
+                    "Give it another target",
+                )
             if name in schedule.properties:
                 raise InvalidDefinitionError(
                     argument_path("$.properties", name),

@@ -8,6 +8,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from streamsched.domain.jobs.argument_mapping import mapped_arguments
 from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.arguments import DAY, KEY_PREFIX, LOGICAL_START_TIME, PREFIX, day_of_tick
@@ -135,8 +136,10 @@ def argument_sources(
     given: Mapping[str, str] = {} if ready is None or ready.submission is None else ready.submission.arguments
     day = None if schedule is None or ready is None else day_of_tick(schedule.trigger, ready)
     ticked = {} if day is None else {DAY: day}
+    mapped = {} if schedule is None or ready is None else mapped_arguments(schedule.properties, ready)
     layers: Sequence[tuple[ArgumentSource, Mapping[str, str]]] = (
         (ArgumentSource.SUBMISSION, given),
+        (ArgumentSource.TRIGGER, mapped),
         (ArgumentSource.PROPERTY, {} if schedule is None else schedule.properties),
         (ArgumentSource.KEY, columns | {f"{KEY_PREFIX}{name}": value for name, value in columns.items()}),
         (ArgumentSource.PREFERENCE, preferences),
