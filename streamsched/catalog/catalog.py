@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from copy import copy
 from dataclasses import replace
 from datetime import datetime
@@ -217,7 +217,19 @@ class Catalog:
         Raises:
             NotFoundError: no such app, or it has no schedules.
         """
-        return self._of_schedules(app, lambda known, now: change.enable_all(known, reason=reason, now=now))
+        why = f"with its app: {reason}" if reason else "with its app"
+        return self._of_schedules(app, lambda known, now: change.enable_all(known, reason=why, now=now))
+
+    def enable_some(self, app: AppRef, schedules: Collection[ScheduleRef], *, reason: str = "") -> RequestedChange:
+        """Enables those of these schedules of the app that are disabled or paused, in one change. One that does not
+        exist any more is left out.
+        """
+        return RequestedChange(
+            self._services,
+            app,
+            lambda known, now: change.enable_all(known, reason=reason, now=now),
+            Scope(list(schedules)),
+        )
 
     def pause_app(self, app: AppRef, pause: Pause, *, reason: str = "") -> RequestedChange:
         """Pauses every enabled schedule of the app in one change; the others do not change.

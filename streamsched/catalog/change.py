@@ -118,9 +118,8 @@ def disable(app: AppRecord, ref: ScheduleRef, *, reason: str = "", paused: bool 
 
 
 def enable_all(app: AppRecord, *, reason: str = "", now: datetime) -> AppChange:
-    """Enables every disabled or paused schedule of the app."""
-    why = f"with its app: {reason}" if reason else "with its app"
-    return _change_each(app, lambda record: None if record.enabled else enable_schedule(record, reason=why, now=now))
+    """Enables every disabled or paused schedule of those that were read of the app."""
+    return _change_each(app, lambda record: None if record.enabled else enable_schedule(record, reason=reason, now=now))
 
 
 def pause_all(app: AppRecord, wanted: Pause, *, reason: str = "", now: datetime) -> AppChange:

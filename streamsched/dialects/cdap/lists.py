@@ -13,6 +13,7 @@ from typing import Annotated, Any, Final, NoReturn
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from streamsched.api.access.authorise import CallerDep
 from streamsched.api.deps import CatalogDep
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Query
@@ -142,8 +143,8 @@ def _id(status: ScheduleStatus) -> str:
 )
 async def triggered_by_program(
     *,
-    namespace: str,
     catalog: CatalogDep,
+    caller: CallerDep,
     chosen: FilterDep,
     trigger_namespace: Annotated[
         str | None, Query(alias="trigger-namespace-id", description="Namespace of the program (required).")
@@ -162,8 +163,9 @@ async def triggered_by_program(
         Query(alias="trigger-program-statuses", description=f"Comma-separated: {', '.join(_OUTCOMES)}. Default: any."),
     ] = None,
 ) -> Response:
-    """The schedules of the namespace whose trigger contains a status of the program, at any depth.
-    `trigger-program-statuses`, such as `COMPLETED,FAILED`, selects those that wait for at least one of these statuses.
+    """The schedules whose trigger contains a status of the program, at any depth; as in CDAP those of each namespace
+    that the caller may view. `trigger-program-statuses`, such as `COMPLETED,FAILED`, selects those that wait for
+    at least one of these statuses.
     """
     named = {
         "trigger-namespace-id": trigger_namespace,
@@ -178,8 +180,13 @@ async def triggered_by_program(
     ref, outcomes = ProgramRef(str(trigger_namespace), str(trigger_app), str(program)), _outcomes(statuses)
     reader = catalog.reader
     return await stream_list(
-        parts_of(lambda after, limit: reader.list_waiting(ref, namespace=namespace, after=after, limit=limit), _id),
-        lambda part: chosen(each for each in part if _waits(each.record.definition.trigger, ref, outcomes)),
+        parts_of(lambda after, limit: reader.list_waiting(ref, after=after, limit=limit), _id),
+        lambda part: chosen(
+            each
+            for each in part
+            if caller.sees(each.record.definition.ref.namespace)
+            and _waits(each.record.definition.trigger, ref, outcomes)
+        ),
     )
 
 

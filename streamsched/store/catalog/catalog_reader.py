@@ -33,7 +33,7 @@ from streamsched.store.catalog.history import HISTORY
 from streamsched.store.catalog.last_runs import last_runs_of
 from streamsched.store.catalog.program_links import read_links
 from streamsched.store.catalog.records import AppExpectations, AppRecord, AppSummary, ScheduleStatus
-from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_in
+from streamsched.store.catalog.removed_programs import find_waiting, find_waiting_for
 from streamsched.store.catalog.versions import VERSIONS, ScheduleVersion
 from streamsched.store.connections import translate_errors
 from streamsched.store.sql import Select, queries
@@ -143,14 +143,14 @@ class CatalogReader:
         return await self._schedules(namespace, app and str(app), None, after, limit, states=states, skip=True)
 
     async def list_waiting(
-        self, program: ProgramRef, *, namespace: str, after: str = "", limit: int | None = None
+        self, program: ProgramRef, *, after: str = "", limit: int | None = None
     ) -> Sequence[ScheduleStatus]:
-        """The schedules of a namespace whose trigger has a status of the program, ordered by id; at most `limit` of
+        """The schedules of any namespace whose trigger has a status of the program, ordered by id; at most `limit` of
         those after the id `after`.
         """
         with translate_errors():
-            found = await find_waiting_in(self._pool, namespace, program)
-        return await self._schedules(namespace, None, found, after, limit, skip=True) if found else []
+            found = await find_waiting_for(self._pool, program)
+        return await self._schedules(None, None, found, after, limit, skip=True) if found else []
 
     async def list_ticking(
         self, *, limit: int, namespace: str | None = None, app: AppRef | None = None

@@ -60,9 +60,9 @@ async def find_waiting(
     return sorted(own), tuple(each for each in found if each.schedule.namespace != app.namespace)
 
 
-async def find_waiting_in(executor: Executor, namespace: str, program: ProgramRef) -> list[str]:
-    """The ids of the schedules of a namespace that wait for the program."""
-    return [schedule for (schedule,) in await executor.fetch(_SQL["awaiting_in"], namespace, _program_id(program))]
+async def find_waiting_for(executor: Executor, program: ProgramRef) -> list[str]:
+    """The ids of the schedules of any namespace that wait for the program."""
+    return [schedule for (schedule,) in await executor.fetch(_SQL["awaiting_one"], _program_id(program))]
 
 
 async def record_removals(connection: Connection, change: AppChange, by: str, now: datetime) -> None:

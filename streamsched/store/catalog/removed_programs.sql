@@ -7,11 +7,11 @@ FROM unnest($2::text[], $3::jsonb[]) AS given (program, awaited)
 JOIN schedules s ON jsonb_path_query_array(s.definition, '$.trigger.**.programId') @> jsonb_build_array(given.awaited)
 WHERE s.deleted_at IS NULL AND s.app <> $1;
 
--- name: awaiting_in
--- Schedules of the namespace $1 that wait for the program with this `programId`.
+-- name: awaiting_one
+-- Schedules of any namespace that wait for the program with this `programId`.
 SELECT s.id FROM schedules s
-WHERE s.deleted_at IS NULL AND starts_with(s.id, $1 || '.')
-    AND jsonb_path_query_array(s.definition, '$.trigger.**.programId') @> jsonb_build_array($2::jsonb);
+WHERE s.deleted_at IS NULL
+    AND jsonb_path_query_array(s.definition, '$.trigger.**.programId') @> jsonb_build_array($1::jsonb);
 
 -- name: put
 -- Schedules that stay although the program they wait for is deleted.

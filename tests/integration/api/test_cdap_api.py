@@ -203,7 +203,7 @@ async def test_an_app_lists_its_schedules_by_name_and_by_what_was_asked(deployed
         "trigger-app-name=flights&trigger-program-type=workflows&trigger-program-name=join"
     )
     assert sorted(await names(asked)) == ["a-both", "c-after"]
-    assert await names(asked.replace("/default/", "/another/")) == []
+    assert sorted(await names(asked.replace("/default/", "/another/"))) == ["a-both", "c-after"]
     assert await names(f"{asked}&trigger-program-statuses=FAILED,KILLED") == []
     assert await names(f"{asked}&trigger-program-statuses=RUNNING") == []
     assert sorted(await names(f"{asked}&trigger-program-statuses=COMPLETED,")) == ["a-both", "c-after"]

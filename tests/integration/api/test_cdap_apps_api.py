@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from urllib.parse import quote
 
 import httpx
 import pytest
 
 from streamsched.roles.services import Services
+from streamsched.testing.clock import SettableClock
 from tests.integration.api.test_cdap_api import APP, BODY, JOIN, plain, put
 
 pytestmark = pytest.mark.postgres
+
+
+@pytest.fixture
+def clock() -> SettableClock:
+    return SettableClock(datetime(2024, 1, 1, 12, tzinfo=UTC))
 
 
 @pytest.mark.parametrize("name", ["pipeline.ns.pipeline.ns", "a b~2E é%#?", ".."])
@@ -132,3 +139,28 @@ async def test_a_pause_that_keeps_is_suspended_already(deployed: httpx.AsyncClie
     assert (await deployed.get(f"{at}/status")).json() == {"status": "SUSPENDED"}
     assert (await deployed.get(native)).json() == paused
     assert (await deployed.post(f"{at}/resume")).status_code == 200
+
+
+async def test_what_was_suspended_in_a_span_is_enabled_again(deployed: httpx.AsyncClient, clock: SettableClock) -> None:
+    """As CDAP's administrators do it after an upgrade."""
+    minutes: dict[str, int] = {}
+    for name in ("before", "first", "last", "paused", "after"):
+        await put(deployed, name)
+        await deployed.post(f"{APP}/schedules/{name}/enable")
+    for minute, name in enumerate(("before", "first", "paused", "last", "after")):
+        minutes[name] = round(clock.now().timestamp() * 1000)
+        at = f"/v1/schedules/default.flights.{name}/pause" if name == "paused" else f"{APP}/schedules/{name}/suspend"
+        assert (await deployed.post(at, json={} if name == "paused" else None)).status_code == 200, minute
+        clock.advance(timedelta(minutes=1))
+
+    span = f"start-time-millis={minutes['first']}&end-time-millis={minutes['after']}"
+    answer = await deployed.put(f"/v3/namespaces/default/schedules/re-enable?{span}")
+    assert (answer.status_code, answer.text) == (200, "")
+    other = await deployed.put(f"/v3/namespaces/another/schedules/re-enable?{span}")
+    assert other.status_code == 200
+
+    listed = (await deployed.get(f"{APP}/schedules?schedule-status=SUSPENDED")).json()
+    assert [each["name"] for each in listed] == ["after", "before"]
+    again = await deployed.put(f"/v3/namespaces/default/schedules/re-enable?{span}")
+    assert (again.status_code, again.text) == (200, "")
+    assert plain(await deployed.put("/v3/namespaces/default/schedules/re-enable"))[0] == 400

@@ -1,4 +1,4 @@
-"""Removing a program that schedules of another namespace wait for."""
+"""A program that schedules of another namespace wait for: listing these, and removing it."""
 
 from __future__ import annotations
 
@@ -59,3 +59,26 @@ async def test_a_tenant_that_removes_a_program_leaves_the_schedules_of_others_an
     assert (await client.get("/v1/audit/verify", headers=admin)).json()["intact"] is True
     await client.put(f"/v1/apps/{OWN}/pl", json={"programs": [program]}, headers=sales)
     assert (await client.get(f"/v1/schedules/{FOREIGN}.dep.critical", headers=ops)).json()["removed"] == []
+
+
+async def test_cdaps_list_of_what_a_program_triggers_has_each_namespace_that_its_caller_may_view(
+    client: httpx.AsyncClient, services: Services
+) -> None:
+    admin = await token(services, "admin", Grant(role=AccessRole.ADMIN))
+    seer = await token(services, "seer", Grant(role=AccessRole.VIEWER, namespace=OWN))
+    trigger = {"type": "PROGRAM_STATUS", "programId": f"{OWN}.a.p", "programStatuses": ["COMPLETED"]}
+    for namespace in (OWN, FOREIGN):
+        app = {
+            "programs": [
+                {"name": "p", "type": "bash", "command": "true"},
+                {"name": "q", "type": "bash", "command": ":"},
+            ],
+            "schedules": [{"name": "after", "program": "q", "trigger": trigger}],
+        }
+        assert (await client.put(f"/v1/apps/{namespace}/a", json=app, headers=admin)).status_code == 200
+
+    asked = f"trigger-namespace-id={OWN}&trigger-app-name=a&trigger-program-type=workflows&trigger-program-name=p"
+    at = f"/v3/namespaces/{OWN}/schedules/trigger-type/program-status?{asked}"
+    for header, namespaces in ((admin, [FOREIGN, OWN]), (seer, [OWN])):
+        found = (await client.get(at, headers=header)).json()
+        assert [each["namespace"] for each in found] == namespaces
