@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from streamsched.api.routing.routes import VERSION, Route
-from streamsched.dialects.cdap import apps, lists, preferences, re_enabling, runtimes, schedules
+from streamsched.dialects.cdap import apps, lists, preferences, program_runs, re_enabling, runtimes, schedules
 
 _APP: Final = "/v3/namespaces/{namespace}/apps/{app}"
 
@@ -16,7 +16,7 @@ _APP: Final = "/v3/namespaces/{namespace}/apps/{app}"
 def _all() -> Iterator[Route]:
     for each in (apps.of_namespace, lists.of_namespace, re_enabling.routes, runtimes.of_namespace, preferences.routes):
         yield from each
-    of_app = (schedules.routes, lists.of_app, runtimes.of_app)
+    of_app = (schedules.routes, lists.of_app, runtimes.of_app, program_runs.routes)
     # The longer paths are first: below the shorter ones `versions` would match the program category.
     for each in of_app:
         yield from each.below(_APP, f"{_APP}{VERSION}")

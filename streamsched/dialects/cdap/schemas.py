@@ -81,4 +81,18 @@ PROGRAMS: Final = NamedSchema(
     "CdapPrograms",
     array(like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000),
 )
+RUN: Final = NamedSchema(
+    "CdapRun",
+    answer(
+        {
+            "runid": any_text("default.flights.weekly.1.1.r1"),
+            "starting": integer(1_772_000_000),
+            "status": any_text("COMPLETED"),
+            "properties": answer({"runtimeArgs": any_text('{"region":"EU"}')}),
+        },
+        {"start": integer(1_772_000_001), "end": integer(1_772_000_060)},
+    ),
+)
+RUNS: Final = NamedSchema("CdapRuns", array(ref("CdapRun")), [RUN])
+ARGUMENTS: Final = NamedSchema("CdapArguments", texts("region", "EU"))
 PREFERENCES: Final = NamedSchema("CdapPreferences", texts("region", "EU"))

@@ -318,7 +318,7 @@ async def test_the_addresses_are_documented(client: httpx.AsyncClient) -> None:
     assert paths[at]["put"]["requestBody"]["content"]["application/json"]["example"]["trigger"]["type"] == "PARTITION"
     versioned = [path for path in paths if path.startswith("/v3/") and "/versions/{version}" in path]
     assert {path.replace("/versions/{version}", "") for path in versioned} <= paths.keys()
-    assert sum(len(paths[path]) for path in versioned) == 10
+    assert sum(len(paths[path]) for path in versioned) == 16
 
 
 async def test_an_app_is_deleted_with_its_schedules_and_programs(deployed: httpx.AsyncClient) -> None:
