@@ -44,11 +44,13 @@ _TYPES: Final[dict[str, frozenset[str]]] = {
     "or": frozenset({"OR"}),
 }
 _STATUSES: Final = ("SCHEDULED", "SUSPENDED")
-_OUTCOMES: Final = {
-    "RUNNING": Outcome.STARTED,
-    "COMPLETED": Outcome.SUCCEEDED,
-    "FAILED": Outcome.FAILED,
-    "KILLED": Outcome.KILLED,
+#: CDAP's statuses of programs. No trigger waits for INITIALIZING.
+_OUTCOMES: Final[dict[str, frozenset[Outcome]]] = {
+    "INITIALIZING": frozenset(),
+    "RUNNING": frozenset({Outcome.STARTED}),
+    "COMPLETED": frozenset({Outcome.SUCCEEDED}),
+    "FAILED": frozenset({Outcome.FAILED}),
+    "KILLED": frozenset({Outcome.KILLED}),
 }
 
 
@@ -202,7 +204,7 @@ def _outcomes(statuses: str | None) -> frozenset[Outcome]:
         return frozenset(Outcome)
     try:
         # as Java splits: empty texts at the end are none
-        return frozenset(_OUTCOMES[status.strip()] for status in statuses.rstrip(",").split(","))
+        return frozenset().union(*(_OUTCOMES[status.strip()] for status in statuses.rstrip(",").split(",")))
     except KeyError:
         _refuse(
             f"Unable to parse program statuses '{statuses}'. Must be comma separated valid ProgramStatus names such as "

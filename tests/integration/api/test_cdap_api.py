@@ -206,6 +206,7 @@ async def test_an_app_lists_its_schedules_by_name_and_by_what_was_asked(deployed
     assert sorted(await names(asked.replace("/default/", "/another/"))) == ["a-both", "c-after"]
     assert await names(f"{asked}&trigger-program-statuses=FAILED,KILLED") == []
     assert await names(f"{asked}&trigger-program-statuses=RUNNING") == []
+    assert await names(f"{asked}&trigger-program-statuses=INITIALIZING") == []
     assert sorted(await names(f"{asked}&trigger-program-statuses=COMPLETED,")) == ["a-both", "c-after"]
     assert sorted(await names(f"{asked}&trigger-program-statuses=COMPLETED")) == ["a-both", "c-after"]
 
