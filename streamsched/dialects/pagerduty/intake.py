@@ -10,8 +10,9 @@ from typing import Final
 import structlog
 
 from streamsched.dialects.pagerduty.codec.task import POLICY, decode
-from streamsched.domain.errors import NotFoundError
+from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.limits import add_duration
+from streamsched.domain.tasks.queue import QueuePolicy
 from streamsched.domain.tasks.task import TaskRequest
 from streamsched.log.intake import TopicIntake
 from streamsched.ports.broker import Broker, Cleanup, Reader, Record, TopicPartition, TopicSpec
@@ -31,11 +32,25 @@ async def open_pagerduty_queue(queues: QueueStore, name: str, clock: Clock) -> N
 
     Raises:
         UnavailableError: PostgreSQL is unavailable.
+        ConflictError: as `check_identity`.
     """
     try:
-        await queues.get(name)
+        check_identity(name, (await queues.get(name)).queue.policy)
     except NotFoundError:
         await queues.set(name, POLICY, "for tasks of PagerDuty's clients", now=clock.now())
+
+
+def check_identity(queue: str, policy: QueuePolicy) -> None:
+    """Checks that the queue tells tasks of one key at several times from each other, as PagerDuty's keys do.
+
+    Raises:
+        ConflictError: it does not, so that all but one of them would be lost.
+    """
+    if policy.identity is not POLICY.identity:
+        raise ConflictError(
+            f"queue '{queue}' takes tasks of one key at several times for one task, which PagerDuty's are not; "
+            f"create another queue with `--identity {POLICY.identity}`, and name it"
+        )
 
 
 class TaskIntake(TopicIntake[TaskRequest]):

@@ -26,7 +26,7 @@ from streamsched.codec.json.scalar import parse
 from streamsched.dialects.pagerduty import schemas
 from streamsched.dialects.pagerduty.codec import task as codec
 from streamsched.dialects.pagerduty.codec.task import SCHEDULER, TOO_LATE, TaskKey, read_time
-from streamsched.dialects.pagerduty.intake import open_pagerduty_queue
+from streamsched.dialects.pagerduty.intake import check_identity, open_pagerduty_queue
 from streamsched.dialects.pagerduty.views import task_view
 from streamsched.domain.access.permission import Permission
 from streamsched.domain.errors import (
@@ -191,7 +191,7 @@ async def schedule_tasks(
     """Registers up to 1000 tasks, a list of records as on the topic: all or none. 202 with the `key` of each and
     `verdict`: `made`, `replaced`, or, when nothing was stored, `started` or `ended`. A repeat is safe. 400 when one is
     invalid, or due longer ago than the queue's grace: "Attempting to enqueue too far in the past." Queue `scheduler` is
-    created when it is missing.
+    created when it is missing. 409 when the queue has another identity than `key_and_due`.
     """
     require(caller.may_emit(None, queue))
     content = await decode_body(body, parse)
@@ -201,9 +201,10 @@ async def schedule_tasks(
     if queue == SCHEDULER:
         await open_pagerduty_queue(queues, queue, clock)
     now = clock.now()
-    grace = (await queues.get(queue)).queue.policy.grace
+    policy = (await queues.get(queue)).queue.policy
+    check_identity(queue, policy)
     for index, each in enumerate(given):
-        if grace is not None and codec.is_too_late(each, now, grace):
+        if policy.grace is not None and codec.is_too_late(each, now, policy.grace):
             raise InvalidError(member_path("$", index), TOO_LATE)
     found = await tasks.register(queue, [each.request() for each in given], now=now)
     answer = [

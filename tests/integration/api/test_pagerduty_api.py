@@ -145,6 +145,20 @@ async def test_a_batch_is_stored_as_a_whole_or_refused_with_the_index(scheduled:
     assert (await scheduled.post("/api/v1/tasks", json=[to_json(good)])).status_code == 202
 
 
+async def test_a_queue_that_would_merge_tasks_of_several_times_is_refused(client: httpx.AsyncClient) -> None:
+    target = {"type": "worker"}
+    for queue in ("scheduler", "other"):
+        assert (await client.put(f"/v1/queues/{queue}", json={"target": target})).status_code == 200
+        answer = await client.post(f"/api/v1/tasks?queue={queue}", json=[to_json(TASKS[0])])
+
+        assert answer.status_code == 409
+        assert f"queue '{queue}' takes tasks of one key at several times for one task" in answer.json()["errors"][0]
+
+    own = {"target": target, "identity": "key_and_due"}
+    assert (await client.put("/v1/queues/third", json=own)).status_code == 200
+    assert (await client.post("/api/v1/tasks?queue=third", json=[to_json(TASKS[0])])).status_code == 202
+
+
 async def test_a_failure_is_500(scheduled: httpx.AsyncClient, services: Services) -> None:
     assert (await QueueStore(services.pool).get("scheduler")).tasks == 9
     await services.pool.execute("ALTER TABLE task_queues RENAME TO away")

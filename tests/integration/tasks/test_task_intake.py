@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from streamsched.dialects.pagerduty.codec.partitioner import partition_of_id
 from streamsched.dialects.pagerduty.codec.task import POLICY, SCHEDULER, Task, encode, time_text
 from streamsched.dialects.pagerduty.intake import TaskIntake
 from streamsched.dialects.pagerduty.views import task_view
-from streamsched.domain.errors import ConfigurationError
+from streamsched.domain.errors import ConfigurationError, ConflictError
+from streamsched.domain.tasks.queue import TaskIdentity
 from streamsched.domain.tasks.task import TaskState
 from streamsched.log.drivers import open_broker
 from streamsched.log.records import records
@@ -77,6 +79,15 @@ async def read_all(copying: TaskIntake) -> int:
 
 async def letters(log: Broker) -> list[bytes]:
     return [each.value or b"" for at in range(2) async for each in records(log, TopicPartition(DEAD_LETTER, at))]
+
+
+async def test_a_queue_that_would_merge_tasks_of_several_times_stops_the_copy(
+    world: TaskWorld, source: Broker, log: Broker
+) -> None:
+    await world.queues.set(SCHEDULER, replace(POLICY, identity=TaskIdentity.KEY), "by hand", now=world.clock.now())
+
+    with pytest.raises(ConflictError, match=r"create another queue with `--identity key_and_due`"):
+        await intake(world, source, log).run_once(timeout=0)
 
 
 async def test_records_become_tasks_and_bad_ones_dead_letters(world: TaskWorld, source: Broker, log: Broker) -> None:

@@ -19,6 +19,7 @@ from streamsched.cli.table import Column, ColumnKind
 from streamsched.client.api_call import api_path
 from streamsched.domain.errors import InvalidError
 from streamsched.domain.tasks.layout import MOST_PARTITIONS, LayoutStep
+from streamsched.domain.tasks.queue import TaskIdentity
 
 QueueName = Annotated[str, typer.Argument(metavar="QUEUE", help="Name of the queue.")]
 
@@ -98,6 +99,10 @@ def set_queue(
     max_in_flight: Annotated[int | None, typer.Option(min=1, help="Most tasks in flight at a time.")] = None,
     rate: Annotated[float | None, typer.Option(help="Most deliveries per second on average.")] = None,
     burst: Annotated[int | None, typer.Option(min=1, help="Most deliveries at once within the rate.")] = None,
+    identity: Annotated[
+        TaskIdentity | None,
+        typer.Option(help="What tasks of a lane must have in common to be one. Only of a new queue; default: key."),
+    ] = None,
     ends: Annotated[str, typer.Option(help="Name of the event as which each end of a task is published.")] = "",
     policy: Annotated[str, typer.Option(metavar="JSON", help="The whole policy as JSON, instead of options.")] = "",
     reason: ReasonOption = "",
@@ -123,7 +128,7 @@ def set_queue(
     body |= _given_values(
         grace=grace or None, dedupe=dedupe or None, maxInFlight=max_in_flight, rate=rate, burst=burst, reason=reason
     )
-    body |= _given_values(ends=ends or None)
+    body |= _given_values(identity=identity, ends=ends or None)
     print_answer(ask("PUT", api_path("queues", queue), url=url, body=body), output, _print)
 
 
