@@ -29,6 +29,7 @@ _LEAST_IN_WINDOW: Final = 16 * 1024
 _WINDOW_S: Final = 30.0
 #: The largest body that is read by lines, in bytes.
 _MOST_OF_LINES: Final = 512 * 1024 * 1024
+_IN_SEVERAL: Final = "send it in several requests"
 #: The content type of lines of JSON.
 LINES: Final = "application/x-ndjson"
 
@@ -75,13 +76,11 @@ async def read_body(request: Request) -> AsyncIterator[bytes]:
 
     def check(size: int) -> None:
         if size > limit:
-            raise _too_large(f"{limit} bytes (STREAMSCHED_BODY_LIMIT)")
+            raise too_large("body", f"{limit} bytes (STREAMSCHED_BODY_LIMIT)", _IN_SEVERAL)
         if quota is not None and size > quota.limit:
             raise quota.watch.refuse_body(quota.namespace, quota.limit, size)
 
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit():
-        check(int(announced))
+    check(announced_size(request))
     with room.place(request.client.host if request.client else "") as place:
         held, size = BytesIO(), 0
         async for chunk in receive(request):
@@ -134,18 +133,25 @@ async def read_lines(request: Request) -> AsyncIterator[list[bytes]]:
     async for chunk in receive(request):
         size += len(chunk)
         if size > _MOST_OF_LINES:
-            raise _too_large(f"{_MOST_OF_LINES} bytes")
+            raise too_large("body", f"{_MOST_OF_LINES} bytes", _IN_SEVERAL)
         *lines, rest = (rest + chunk).split(b"\n")
         if len(rest) > limit:
-            raise _too_large(f"{limit} bytes (STREAMSCHED_BODY_LIMIT)")
+            raise too_large("body", f"{limit} bytes (STREAMSCHED_BODY_LIMIT)", _IN_SEVERAL)
         if found := [line for line in lines if line.strip()]:
             yield found
     if rest.strip():
         yield [rest]
 
 
-def _too_large(limit: str) -> HTTPException:
-    return HTTPException(413, f"the body is larger than {limit}; send it in several requests")
+def too_large(what: str, limit: str, advice: str) -> HTTPException:
+    """The refusal of what is larger than its limit, as texts for the sender."""
+    return HTTPException(413, f"the {what} is larger than {limit}; {advice}")
+
+
+def announced_size(request: Request) -> int:
+    """The bytes that the body is said to have; 0 when it is not said."""
+    announced = request.headers.get("content-length", "")
+    return int(announced) if announced.isdigit() else 0
 
 
 BodyBytes = Annotated[bytes, Depends(read_body)]

@@ -7,11 +7,10 @@ import tempfile
 from hashlib import sha256
 from typing import BinaryIO
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from streamsched.api.body import receive
+from streamsched.api.body import announced_size, receive, too_large
 from streamsched.api.deps import BundlesDep, ClockDep, NamespaceDep, ServicesDep
 from streamsched.api.rendering import json_response
 from streamsched.api.routing.routes import ARCHIVE, Body, Routes
@@ -58,16 +57,18 @@ async def put_bundle(
     """
     check_digest(digest, "$.digest")
     limit = services.settings.programs.bundle_limit
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > limit:
-        raise _too_large(limit)
+
+    def check(size: int) -> None:
+        if size > limit:
+            raise too_large("bundle", f"{limit} bytes", "see STREAMSCHED_BUNDLE_LIMIT")
+
+    check(announced_size(request))
     with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spooled:
         archive: BinaryIO = spooled  # type: ignore[assignment]
         size, found = 0, sha256()
         async for chunk in receive(request):
             size += len(chunk)
-            if size > limit:
-                raise _too_large(limit)
+            check(size)
             found.update(chunk)
             await asyncio.to_thread(archive.write, chunk)
         if found.hexdigest() != digest:
@@ -78,7 +79,3 @@ async def put_bundle(
         )
     stored = STORED_BUNDLE.answer_of(namespace=namespace, digest=digest, bytes=size, files=len(files), new=new)
     return json_response(stored)
-
-
-def _too_large(limit: int) -> HTTPException:
-    return HTTPException(413, f"the bundle is larger than {limit} bytes; see STREAMSCHED_BUNDLE_LIMIT")
