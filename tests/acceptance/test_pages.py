@@ -17,6 +17,7 @@ import pytest
 
 from tests.support.browser_site import FLAGS, HOSTILE, Site, append_unreadable
 from tests.support.dev_process import DevProcess
+from tests.support.made_files import are_written
 from tests.support.services import need_module, need_program
 
 if TYPE_CHECKING:
@@ -184,7 +185,7 @@ def test_pages_look_right_and_are_accessible_in_both_themes_and_at_phone_width(s
 
 def _write_picture(page: Page) -> None:
     """The picture of README, tutorial and how-to."""
-    if os.environ.get("UPDATE_DOCS"):
+    if are_written():
         page.screenshot(path=PICTURE)
     assert PICTURE.stat().st_size < 150_000
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 from pathlib import Path
 
 import pytest
+
+from tests.support.made_files import assert_written
 
 ROOT = Path(__file__).parents[2]
 ADRS = ROOT / "streamsched" / "adr"
@@ -59,9 +60,7 @@ def test_numbers_have_no_gaps_and_are_those_of_the_files() -> None:
 
 
 def test_the_index_is_made_from_the_titles() -> None:
-    if os.environ.get("UPDATE_DOCS"):
-        INDEX.write_text(index(), "utf-8")
-    assert INDEX.read_text("utf-8") == index(), "streamsched/adr/README.md is stale: run `make docs`"
+    assert_written(INDEX, index())
 
 
 @pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.name)

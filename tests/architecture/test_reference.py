@@ -24,7 +24,8 @@ from tests.architecture.reference.interfaces import (
     settings_page,
     spans_page,
 )
-from tests.architecture.reference.markdown import REFERENCE, assert_written
+from tests.architecture.reference.markdown import REFERENCE
+from tests.support.made_files import assert_written
 
 PAGES: dict[str, Callable[[], str]] = {
     "app.schema.json": lambda: json.dumps(app_file_schema(), indent=1) + "\n",

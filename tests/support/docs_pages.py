@@ -28,11 +28,12 @@ from textwrap import dedent
 from typing import Final
 
 from tests.support.dev_process import DevProcess
+from tests.support.made_files import are_written
 
 ROOT: Final = Path(__file__).parents[2]
 
 #: Seconds of repeating before the real output is written into the page; None: it is compared.
-_UPDATE: Final = 90.0 if os.environ.get("UPDATE_DOCS") else None
+_UPDATE: Final = 90.0 if are_written() else None
 
 #: What stands in pages for the folder of a walkthrough, and for its API.
 FOLDER: Final = "/home/you/shop"

@@ -1,9 +1,8 @@
-"""Markdown from docstrings and tables, and files that are compared with what is made."""
+"""Markdown from docstrings and tables."""
 
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
@@ -16,14 +15,6 @@ from streamsched.domain.time.duration import duration_text
 REFERENCE: Final = Path(__file__).parents[3] / "docs" / "reference"
 _SECTION: Final = re.compile(r"(Args|Attributes|Raises|Returns):")
 _ITEM: Final = re.compile(r" {4}(?P<names>\w[\w, ]*): (?P<text>.*)")
-
-
-def assert_written(path: Path, text: str) -> None:
-    """The file has that text; with UPDATE_DOCS=1 it is written first."""
-    if os.environ.get("UPDATE_DOCS"):
-        path.write_text(text)
-    stored = path.read_text() if path.exists() else ""
-    assert stored == text, f"{path.name} is stale: run `make docs`"
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:

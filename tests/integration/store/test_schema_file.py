@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +9,7 @@ import psycopg
 
 from streamsched.store.server.migrate import migrate
 from streamsched.store.server.revisions import migrations_folder
+from tests.support.made_files import assert_written
 
 _READ: Final = (Path(__file__).parents[2] / "support" / "schema_text.sql").read_bytes()
 _HEADER: Final = "-- Made from a migrated database by tests/integration/store/test_schema_file.py with UPDATE_DOCS=1.\n"
@@ -20,8 +20,5 @@ def test_the_schema_to_read_is_that_of_the_migrations(empty_database: str) -> No
     with psycopg.connect(empty_database) as connection:
         found = connection.execute(_READ).fetchone()
     assert found is not None
-    file, made = migrations_folder() / "schema.sql", _HEADER + found[0] + "\n"
-    if os.environ.get("UPDATE_DOCS") == "1":
-        file.write_text(made)
 
-    assert made == file.read_text()
+    assert_written(migrations_folder() / "schema.sql", f"{_HEADER}{found[0]}\n", "this test with UPDATE_DOCS=1")

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import os
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -69,6 +68,7 @@ from streamsched.stream import backlogs, barrier_state, crash_guard, turn
 from streamsched.stream.backlogs import Backlogs
 from streamsched.stream.barrier_state import BarrierState, Passing
 from streamsched.stream.crash_guard import Records, ShardAttempt, Span
+from tests.support.made_files import assert_written, only_added
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "records"
 NOON = datetime(2026, 3, 1, 12, 0, 0, 250_000, tzinfo=UTC)
@@ -295,13 +295,12 @@ RELEASES = sorted({path.stem for path in GOLDEN.glob("*.json")} | {__version__})
 
 @pytest.fixture(scope="module", autouse=True)
 def _new_records() -> None:
-    if "UPDATE_DOCS" in os.environ:
-        known = golden(__version__)
-        new = {
-            name: {"key": each.key.decode("latin-1"), "value": each.value.decode("latin-1")}
-            for name, each in SAMPLES.items()
-        }
-        (GOLDEN / f"{__version__}.json").write_text(json.dumps(new | known, indent=1) + "\n")
+    made = {
+        name: {"key": each.key.decode("latin-1"), "value": each.value.decode("latin-1")}
+        for name, each in SAMPLES.items()
+    }
+    kept = only_added(golden(__version__), made)
+    assert_written(GOLDEN / f"{__version__}.json", f"{json.dumps(kept, indent=1)}\n", "this test with UPDATE_DOCS=1")
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from enum import StrEnum
 from itertools import product
@@ -23,6 +22,7 @@ from streamsched.domain.jobs.job import JOB_STATES, JobState
 from streamsched.domain.jobs.run import OUTCOMES, RUN_STATES, RunState
 from streamsched.domain.state_machine import StateMachine
 from streamsched.domain.tasks.task import TASK_STATES, TaskState
+from tests.support.made_files import assert_written
 
 ROOT = Path(__file__).parents[3]
 DOCS = ROOT / "docs" / "reference" / "states.md"
@@ -202,7 +202,4 @@ def _page() -> str:
 
 
 def test_the_diagrams_show_the_tables() -> None:
-    if os.environ.get("UPDATE_DOCS"):
-        DOCS.parent.mkdir(parents=True, exist_ok=True)
-        DOCS.write_text(_page())
-    assert DOCS.read_text() == _page(), "docs/reference/states.md is stale: run `make docs`"
+    assert_written(DOCS, _page())

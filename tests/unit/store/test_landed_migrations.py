@@ -4,9 +4,10 @@ that landed are in `tests/golden/migrations.txt`, only added to, by UPDATE_DOCS=
 
 from __future__ import annotations
 
-import os
 from hashlib import sha256
 from pathlib import Path
+
+from tests.support.made_files import assert_written, only_added
 
 ROOT = Path(__file__).parents[3]
 LANDED = ROOT / "tests" / "golden" / "migrations.txt"
@@ -18,8 +19,9 @@ def test_landed_migrations_are_as_they_were() -> None:
         for path in sorted((ROOT / "migrations" / "versions").glob("*.sql"))
     }
     landed = dict(line.split() for line in LANDED.read_text().splitlines()) if LANDED.exists() else {}
-    if "UPDATE_DOCS" in os.environ:
-        landed = found | landed
-        LANDED.write_text("".join(f"{name} {digest}\n" for name, digest in landed.items()))
+    landed = only_added(landed, found)
 
     assert found == landed
+    assert_written(
+        LANDED, "".join(f"{name} {digest}\n" for name, digest in landed.items()), "this test with UPDATE_DOCS=1"
+    )
