@@ -10,6 +10,7 @@ import pytest
 
 from tests.faults.sites.far_side import possible
 from tests.faults.soak import GROWS
+from tests.support.java_classes import need_compiler
 from tests.support.services import need, need_java, need_kafka_jars, need_program
 from tests.trial import Outcome, requested, run
 
@@ -170,8 +171,8 @@ async def test_a_scheduler_killed_twice_runs_every_satisfaction_once(play: Play)
 @pytest.mark.timeout(900)
 async def test_yarn_replaces_a_killed_worker_and_a_killed_launcher_and_each_job_is_done_once(play: Play) -> None:
     need_java()
-    for program, package in (("mvn", "maven"), ("javac", "openjdk-17-jdk-headless")):
-        need_program(program, package)
+    need_program("mvn", "maven")
+    need_compiler()
     outcome = await play("yarn", "-n2")
 
     assert outcome.well, outcome.words

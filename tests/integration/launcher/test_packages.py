@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from streamsched.store.runs.run_queries import RunRecord
+from tests.support.java_classes import need_compiler
 from tests.support.maven_repository import TINY, maven_repository
 from tests.support.services import need_java, need_program
 from tests.support.spark_cluster import SparkCluster
@@ -53,8 +54,8 @@ class Yarn:
 @pytest.fixture(scope="module")
 def yarn(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Yarn]:
     need_java()
-    for program, package in (("mvn", "maven"), ("javac", "openjdk-17-jdk-headless")):
-        need_program(program, package)
+    need_program("mvn", "maven")
+    need_compiler()
     folder = tmp_path_factory.mktemp("yarn")
     with yarn_cluster(folder, Path(tempfile.gettempdir()) / "mini-yarn-jars") as found:
         yield Yarn(found)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import subprocess
-from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -16,7 +13,7 @@ from streamsched.domain.programs.spark_needs import SparkNeeds
 from streamsched.domain.schedules.process_job import SparkJob
 from streamsched.ports.runs import RunEnd
 from streamsched.spark.files import RunFiles
-from tests.support.services import need
+from tests.support.java_classes import compile_class, jars_of_spark
 
 from .test_bad_programs import RUN, ended
 
@@ -40,15 +37,9 @@ public class Count {
 @pytest.fixture(scope="module")
 def jar(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A jar with class `com.acme.Count`, which its manifest does not name."""
-    javac, spark = shutil.which("javac"), find_spec("pyspark")
-    need("a compiler of Java", javac is not None, "apt-get install openjdk-17-jdk-headless")
-    assert javac is not None
-    assert spark is not None
-    assert spark.origin is not None
     folder = tmp_path_factory.mktemp("jar")
     (folder / "Count.java").write_text(SOURCE)
-    classpath = Path(spark.origin).parent / "jars" / "*"
-    subprocess.run((javac, "-cp", str(classpath), "-d", str(folder), str(folder / "Count.java")), check=True)
+    compile_class(folder / "Count.java", jars_of_spark(), folder)
     made = folder / "acme-1.0.jar"
     with ZipFile(made, "w") as archive:
         archive.write(folder / "com" / "acme" / "Count.class", "com/acme/Count.class")
