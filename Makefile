@@ -22,6 +22,11 @@ define install
 	@$(PIP_INSTALL) --no-deps --no-build-isolation --editable .
 endef
 
+# Tests, and beside them archives of Java's classes: they are made once, and JVMs that start before do without.
+define pytest
+	@$(BIN)/python -m tests.support.quick_java & $(BIN)/python -m pytest $(1) $(ARGS); status=$$?; wait; exit $$status
+endef
+
 # Set to 1 in many images: each of the thousand processes that the tests start would compile all modules anew.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -38,13 +43,13 @@ cluster: $(VENV)/.dev ## an installation until Ctrl-C; ARGS=--check: try it, and
 	@$(BIN)/python -m compose.cluster $(ARGS)
 
 test: check ## check, then the short tests: about 9 minutes with the set-up
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -m "not long" --hypothesis-profile=short $(ARGS)
+	$(call pytest,-n 3 --dist loadfile -m "not long" --hypothesis-profile=short)
 
 test-long: $(VENV)/.dev ## the other tests but nightly ones; repeats a failed one once
-	@$(BIN)/python -m pytest -n 5 --dist loadfile --no-loadscope-reorder -m "long and not nightly" --reruns 1 -raR $(ARGS)
+	$(call pytest,-n 5 --dist loadfile --no-loadscope-reorder -m "long and not nightly" --reruns 1 -raR)
 
 test-nightly: $(VENV)/.dev ## long tests of which test-long has a cheaper one
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m nightly --reruns 1 -raR $(ARGS)
+	$(call pytest,-n 2 --dist loadfile -m nightly --reruns 1 -raR)
 
 # Types are checked by two processes, each of which has one core: of the product, and of all that is not shipped.
 check: $(VENV)/.dev ## style, types and import rules only
@@ -95,8 +100,8 @@ newest-spark: $(VENV)/.dev ## file sets with the newest Spark (450 MB, once)
 docs: $(VENV)/.dev ## write the pages of docs/reference/ that are made from code
 	@UPDATE_DOCS=1 $(BIN)/python -m pytest -q tests/unit/domain/test_states.py tests/architecture/test_reference.py tests/architecture/test_decisions.py
 
-clean: ## forget the environment and what the demo left
-	rm -rf $(VENV) .streamsched
+clean: ## forget the environment, classes of Java, and what the demo left
+	rm -rf $(VENV) .streamsched .cache
 
 $(BIN)/python:
 	@command -v $(PYTHON) > /dev/null || { echo "Python 3.11 or newer is needed, and '$(PYTHON)' is not on the PATH."; exit 1; }

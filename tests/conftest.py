@@ -26,6 +26,7 @@ from streamsched.process.supervision import disable_grpc_fork_handlers  # noqa: 
 from streamsched.testing.databases import Databases, open_server, open_template  # noqa: E402
 from streamsched.testing.examples import register_profiles  # noqa: E402 - once its asserts are explained
 from tests.support.long_tests import has_long_tests, is_imported, is_long, place_in_run  # noqa: E402
+from tests.support.quick_java import use_quick_java  # noqa: E402
 from tests.support.services import need, need_java, need_module  # noqa: E402
 
 register_profiles()
@@ -34,12 +35,11 @@ register_profiles()
 def pytest_configure() -> None:
     """Tracebacks in logs are plain: those with all variables, the default of structlog, take up to half a minute.
     PySpark starts its JVM by `fork`, also after a test that used gRPC. Models that use `ZoneInfo` have the rules of
-    zones that the product ships, whatever the machine has; local time, in which commands show times, is UTC. JVMs that
-    Spark starts have the options of `support/spark`, with which a short program costs half the processor time.
+    zones that the product ships, whatever the machine has; local time, in which commands show times, is UTC.
     """
     os.environ["TZ"] = "UTC"
-    os.environ.setdefault("SPARK_CONF_DIR", str(Path(__file__).parent / "support" / "spark"))
     time.tzset()
+    use_quick_java()
     disable_grpc_fork_handlers()
     reset_tzpath(())
     *before, _ = structlog.get_config()["processors"]
@@ -101,7 +101,6 @@ def spark(java: None) -> Iterator[SparkSession]:
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
-        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")  # half the time
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.execution.arrow.pyspark.enabled", "true")  # NaN of pandas is null
         .getOrCreate()

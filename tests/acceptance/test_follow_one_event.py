@@ -27,7 +27,7 @@ from pathlib import Path
 from streamsched import App, partitions, program
 
 here = Path(__file__).parent
-quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.shuffle.partitions": "2"}
+quick = {"spark.sql.shuffle.partitions": "2"}
 app = App("way")
 land = app.spark("land", main="land.py", arguments=["{days}"], conf=quick)
 read = app.spark("read", main="read.py", conf=quick)

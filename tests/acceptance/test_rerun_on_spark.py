@@ -27,7 +27,7 @@ from pathlib import Path
 from streamsched import App, partitions, program
 
 here = Path(__file__).parent
-quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.shuffle.partitions": "2"}
+quick = {"spark.sql.shuffle.partitions": "2"}
 app = App("fix")
 count = app.spark("count", main="count.py", conf=quick)
 note = f"echo $STREAMSCHED_ARG_TRIGGER_RUN >> {here}/"

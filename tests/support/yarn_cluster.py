@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from compose.ports import free_ports
+from tests.support.java_classes import compile_class
 
 _HERE = Path(__file__).parent / "yarn"
 _READY_S = 600.0
@@ -21,8 +22,6 @@ _OPEN = (
     *("--add-opens", "java.base/java.lang=ALL-UNNAMED", "--add-opens", "java.base/java.util=ALL-UNNAMED"),
     *("--add-exports", "java.base/sun.net.dns=ALL-UNNAMED"),
 )
-#: JVMs that live for a minute compile quickly rather than well.
-_QUICK = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +40,6 @@ class YarnCluster:
             "spark.driver.memory": "512m",
             "spark.executor.memory": "512m",
             "spark.executor.instances": "1",
-            "spark.driver.defaultJavaOptions": " ".join(_QUICK),
-            "spark.executor.defaultJavaOptions": " ".join(_QUICK),
-            "spark.yarn.am.extraJavaOptions": " ".join(_QUICK),
         }
 
     def runs_of_applications(self) -> list[tuple[str, str]]:
@@ -68,14 +64,13 @@ def download_jars(pom: Path, jars: Path) -> None:
 def yarn_cluster(folder: Path, jars: Path) -> Iterator[YarnCluster]:
     """A cluster until the end of the block. `jars`: where Maven has put, or now puts, its jars."""
     download_jars(_HERE / "pom.xml", jars)
-    subprocess.run(("javac", "-cp", f"{jars}/*", "-d", str(folder), str(_HERE / "MiniYarn.java")), check=True)
+    compile_class(_HERE / "MiniYarn.java", jars, folder)
     (conf_dir := folder / "conf").mkdir()
     (conf_dir / "staging").mkdir()
     ports = free_ports(8)
     command = (
         "java",
         "-Xmx512m",
-        *_QUICK,
         *_OPEN,
         "-cp",
         f"{folder}:{jars}/*",

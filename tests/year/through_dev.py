@@ -35,7 +35,7 @@ APP: Final = f"""
 from streamsched import App, partitions, program
 
 app = App("year")
-quick = {{"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.ui.enabled": "false"}}
+quick = {{"spark.ui.enabled": "false"}}
 day = {{"day": "{{day}}"}}
 joined = app.publish("joined", "year-joined", attributes=day)
 note = app.publish("note", "year-note", attributes=day)

@@ -96,7 +96,6 @@ async def executed(dev: DevProcess, lake: Path) -> tuple[Store, RunEnd]:
     os.mkfifo(pipe)
     quick = {
         "spark.driver.host": "127.0.0.1",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.executor.metrics.pollingInterval": "10ms",  # its tasks are short
     }
     store = Store(SparkJob(str(main), (str(lake), str(pipe)), conf={**quick, **listening(dev)}), pipe)

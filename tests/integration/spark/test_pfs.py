@@ -247,7 +247,6 @@ def watch(phase):
     if phase == sys.argv[2]:
         os.kill(os.getpid(), signal.SIGKILL)
 spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-         .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
          .config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1").getOrCreate())
 df = spark.createDataFrame([(1, 1), (2, 2)], "day int, n int")
 PartitionedFileSet("flights", sys.argv[1], environ={}, watch=watch).write(df, partition_by=["day"])
