@@ -130,15 +130,22 @@ def test_a_start_that_migrates_says_from_which_schema(empty_database: str, monke
     assert line == "its data was upgraded from schema 0001_initial to 0002_pre; there is no way back"
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An archive of a folder."""
+    folder = tmp_path_factory.mktemp("whole")
+    (postgres := folder / "source" / "postgres").mkdir(parents=True)
+    (postgres / "PG_VERSION").write_text("18\n")
+    (folder / "source" / "big").write_bytes(os.urandom(100_000))
+    archive = folder / "whole.tar.gz"
+    made = DevProcess(folder).run("data", "backup", str(archive), "--data-dir", str(folder / "source"), within=240)
+    assert made.code == 0, made
+    return archive
+
+
 @pytest.mark.parametrize("damage", ["no archive", "cut", "empty", "missing", "leads out"])
-def test_what_is_no_archive_restores_nothing(tmp_path: Path, damage: str) -> None:
+def test_what_is_no_archive_restores_nothing(whole: Path, tmp_path: Path, damage: str) -> None:
     dev, archive, folder = DevProcess(tmp_path), tmp_path / "given.tar.gz", tmp_path / "data"
-    whole = tmp_path / "whole.tar.gz"
-    source = tmp_path / "source"
-    (source / "postgres").mkdir(parents=True)
-    (source / "postgres" / "PG_VERSION").write_text("18\n")
-    (source / "big").write_bytes(os.urandom(100_000))
-    assert dev.run("data", "backup", str(whole), "--data-dir", str(source), within=240).code == 0
     match damage:
         case "no archive":
             archive.write_text("nothing")
