@@ -137,6 +137,16 @@ SLOWEST: Final = (
     "integration/spark/test_pyspark_modules.py",
     "simulation/test_simulation.py",
     "year/test_year.py",
+    "integration/expectations/test_expectation_plans.py",
+    "integration/dev/test_graphs.py",
+    "integration/tables/test_object_commits.py",
+    "integration/dev/test_run_start.py",
+    "acceptance/test_cdap_import.py",
+    "integration/dev/test_terminal.py",
+    "integration/tables/test_watch_killed.py",
+    "integration/tables/test_spark_writes.py",
+    "contracts/test_kafka_broker.py",
+    "integration/launcher/test_warm_starts.py",
 )
 
 #: Values of `-m` that select long tests alone.
