@@ -52,6 +52,7 @@ class ShardSpec:
         order_s: seconds that signals wait at most for their order.
         decoder, state_format: shared by the shards of a worker.
         clock: the time of the installation; None: that of the log's records.
+        largest_record: most bytes of key and value of a record of the log; None: any number.
     """
 
     number: int
@@ -63,6 +64,7 @@ class ShardSpec:
     decoder: SignalDecoder = field(default_factory=SignalDecoder)
     state_format: StateFormat = field(default_factory=StateFormat)
     clock: Clock | None = None
+    largest_record: int | None = None
 
     @property
     def unkeyed_partition(self) -> int:
@@ -143,6 +145,7 @@ def make_app(turn: Turn, spec: ShardSpec, *, on_progress: Callable[[], object] =
         decoder=spec.decoder,
         state_format=spec.state_format,
         collector=collector,
+        largest_record=spec.largest_record,
     )
     order = ArrivalOrder(shard=spec.number, shards=spec.shards, triggers=triggers, schedules=schedules)
     delivery = SignalDelivery(shard=spec.number, emit=turn.emit, order=order)

@@ -106,9 +106,9 @@ class PostgresIntake(StoredPositions):
 
 
 def _row(logged: Record) -> ReadyJobRow:
-    value = logged.value or b""
-    ref, generation, sequence, satisfied_at = launch.peek(value)
-    return ReadyJobRow(job_id(ref, generation, sequence), str(ref), generation, sequence, satisfied_at, value.decode())
+    ready = launch.text_of(logged.value or b"")
+    ref, generation, sequence, satisfied_at = launch.peek(ready)
+    return ReadyJobRow(job_id(ref, generation, sequence), str(ref), generation, sequence, satisfied_at, ready)
 
 
 def _namespace(job: ReadyJobRow) -> str:

@@ -19,7 +19,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice, takewhile
@@ -28,7 +30,7 @@ from typing import Final, NamedTuple
 from streamsched.codec.records import cell as cell_codec
 from streamsched.codec.records import state as state_codec
 from streamsched.codec.records.state import SEPARATOR
-from streamsched.domain.errors import ConfigurationError, DecodeError
+from streamsched.domain.errors import ConfigurationError, DecodeError, InvalidError
 from streamsched.domain.events.event import Event
 from streamsched.domain.events.event_list import EMPTY_LIST, EventList
 from streamsched.domain.fold.accumulation import index_partitions
@@ -45,6 +47,9 @@ from streamsched.stream.state_format import StateFormat
 IDLE_S: Final = 60.0
 _IDLE_OF_MANY_S: Final = 5.0
 _MANY: Final = 20_000
+
+#: Reading so many events again takes 0.15 s, in which a shard does nothing else.
+_LARGE: Final = 10_000
 
 #: Most decoded rows that leave memory at the end of one turn.
 _LEAVING: Final = 1_000
@@ -124,6 +129,22 @@ class TriggerStates:
         """
         if any(map(state_codec.is_of_before, self._table.values())):
             raise ConfigurationError(OLDER_LOG)
+
+    def large_cells(self) -> Sequence[tuple[bytes, str]]:
+        """The schedule key and the key of each cell of the restored table that has many events."""
+        pages = Counter(row.rpartition(SEPARATOR)[0] for row in self._table if is_page_row(row))
+        large = (row.partition(SEPARATOR) for row, count in pages.items() if count * cell_codec.PAGE >= _LARGE)
+        return [(key, name.decode()) for key, _, name in large]
+
+    def read_cell(self, key: bytes, name: str) -> None:
+        """Reads a cell and indexes its partitions. It may run in a thread, since it can take long: 15 s for a million
+        events. One that cannot be read is left for the next signal of its schedule.
+        """
+        with suppress(InvalidError):
+            if not name:
+                self.state(key)
+            else:
+                self.cells(key).get(name)
 
     def state(self, key: bytes) -> TriggerState | None:
         """The state of a schedule by its record key; None when there is none."""

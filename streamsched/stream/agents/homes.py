@@ -57,6 +57,7 @@ class Homes:
         if barriers is not None:
             self.barriers.restore(barriers)
         await self.events.prepare()
+        await self.schedules.read_large()
 
     def process_in_steps(self, chunk: Chunk) -> Iterator[None]:
         """Processes the chunk's records in steps of about `STEP_S` seconds. The caller returns control to the event

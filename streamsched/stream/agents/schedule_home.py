@@ -6,6 +6,7 @@ A schedule whose fold raises, or is interrupted because it takes too long (`stre
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -64,15 +65,18 @@ class ScheduleHome:
         state_format: StateFormat | None = None,
         release: str = __version__,
         limit: TimeLimit | None = None,
+        largest_record: int | None = None,
     ) -> None:
         """`unkeyed_partitions`: the number of partitions of `launch`, `wakeups` and `late`; the partition depends on
         the schedule alone, so its records keep their order when it moves to another shard. `release`: the version of
-        this program; a schedule halted by another release is tried again. `limit`: for one fold.
+        this program; a schedule halted by another release is tried again. `limit`: for one fold. `largest_record`:
+        most bytes of key and value of a record, None: any number.
         """
         self.limit = limit or TimeLimit(FOLD_S)
         self._shard = shard
         self._unkeyed_partitions = unkeyed_partitions
         self._release = release
+        self._largest_record = largest_record
         self._accumulated = TriggerStates(triggers, state_format)
         self._halts = Halts(triggers)
         self._emit = emit
@@ -87,6 +91,11 @@ class ScheduleHome:
     def check_release(self) -> None:
         """Raises `ConfigurationError` for states of a release before 0.1.0."""
         self._accumulated.check_release()
+
+    async def read_large(self) -> None:
+        """Reads the cells with many events, so that no turn has to; meanwhile heartbeats are sent."""
+        for key, name in self._accumulated.large_cells():
+            await asyncio.to_thread(self._accumulated.read_cell, key, name)
 
     @property
     def halted(self) -> int:
@@ -361,7 +370,8 @@ class ScheduleHome:
         """Topic, key and value of an effect's record; None for `Refuse`: its dead letter needs the signal's record."""
         match effect:
             case Launch(job=job):
-                return LAUNCH, job.id.encode(), launch_codec.encode(job)
+                key, most = job.id.encode(), self._largest_record
+                return LAUNCH, key, launch_codec.encode(job, largest=None if most is None else most - len(key))
             case Wake():
                 return WAKEUPS, *wakeup_codec.encode(effect)
             case LateEvent(event=event):

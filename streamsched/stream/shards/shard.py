@@ -170,6 +170,7 @@ class Shard:
             decoder=self._decoder,
             state_format=self._settings.state_format,
             clock=self._settings.clock,
+            largest_record=broker.capabilities.largest_record,
         )
         self._app = make_app(self._turn, spec, on_progress=lambda: self._stats.enter("folding"))
         recovered = await recover(

@@ -9,6 +9,7 @@ from datetime import datetime
 import orjson
 import pytest
 
+from streamsched.codec.records import launch
 from streamsched.domain.errors import UnavailableError
 from streamsched.log.topics import DEAD_LETTER, LAUNCH
 from streamsched.ports.broker import Outgoing, Record, TopicPartition
@@ -155,6 +156,22 @@ async def test_a_record_that_cannot_be_read_goes_to_the_dead_letters_and_blocks_
     letter = orjson.loads(chunk.records[0].value or b"")
     assert (letter["topic"], letter["partition"], letter["offset"]) == (LAUNCH, 0, 0)
     assert letter["path"].startswith("$.")
+
+
+async def test_a_compressed_record_becomes_a_row_and_a_damaged_one_a_dead_letter(world: World) -> None:
+    await world.define(NIGHTLY)
+    made = [world.ready(NIGHTLY, sequence, events=3) for sequence in (1, 2, 3)]
+    whole, damaged, cut = (launch.encode(job, largest=10) for job in made)
+    damaged, cut = damaged[:20] + b"\0\0" + damaged[22:], cut[:-9]
+    await world.broker.append([Outgoing(LAUNCH, 0, b"x", value) for value in (damaged, whole, cut)])
+
+    assert await drained(world.intake()) == 1
+
+    stored = await world.pool.fetchval("SELECT ready::text FROM jobs")
+    assert orjson.loads(stored) == orjson.loads(launch.encode(made[0]))
+    reader = await world.broker.reader({TopicPartition(DEAD_LETTER, 0): 0})
+    letters = [orjson.loads(r.value or b"") for c in await reader.read(max_records=10, timeout=1) for r in c.records]
+    assert [letter["offset"] for letter in letters] == [0, 2]
 
 
 async def test_a_take_notifies_the_launcher(world: World) -> None:
