@@ -127,9 +127,14 @@ class EventList(Sequence[Event]):
     def append(self, event: Event) -> EventList:
         """With one more event at the end."""
         log, stop = self._log, self.next_number
-        if log.first + len(log.events) != stop or not (log.events or log.pages):  # not the newest version, or empty
+        events = log.events
+        if log.first + len(events) == stop and (events or log.pages):  # the newest version, and not empty
+            events.append(event)
+        elif self.first_number == stop:
+            log = _Log([], stop, [event])
+        else:
             log = log.copy(self.first_number, stop)
-        log.events.append(event)
+            log.events.append(event)
         return self._window(log, self.first_number, stop + 1, self.rest_of_first)
 
     def drop_first(self, taken: int, cut: Event | None = None) -> EventList:

@@ -66,7 +66,7 @@ class Newest:
     @property
     def is_wasteful(self) -> bool:
         """More of the named partitions are replaced than count."""
-        return self.named > 2 * len(self._shared.places) + SPARE
+        return self.named > SPARE and self.named > 2 * len(self._shared.places) + SPARE
 
     @property
     def is_empty(self) -> bool:
@@ -131,16 +131,20 @@ class Newest:
         if not isinstance(fact, PartitionsAdded):
             self.amount += 1
             return
-        known = len(places)
+        repeats = True
         for partition in fact.partitions:
             adds = partition_amount(partition, measure)
             before = places.put(partition.key, Place(number, adds))
-            self.amount += adds if before is None else adds - before.amount
+            if before is None:
+                self.amount += adds
+                repeats = False
+            else:
+                self.amount += adds - before.amount
         unnamed = fact.count - len(fact.partitions)
         if measure is None:
             self.amount += unnamed
         self.named += len(fact.partitions)
-        self.repeats = len(places) == known and (unnamed <= 0 or measure is not None)
+        self.repeats = repeats and (unnamed <= 0 or measure is not None)
 
 
 def remove_repeats(event: Event, fact: PartitionsAdded) -> tuple[Event, PartitionsAdded]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from dataclasses import replace
 from itertools import cycle
 from random import Random
 
@@ -23,7 +22,7 @@ from streamsched.domain.signals.signal import Replay
 from streamsched.domain.triggers.trigger import CustomEvent, Partitions, Then
 from streamsched.log.dead_letters import LARGEST
 from streamsched.log.topics import DEAD_LETTER, LAUNCH, PARTITIONS, TRIGGERS_CHANGELOG
-from streamsched.ports.broker import Capabilities, Chunk, Outgoing, Record, TopicPartition
+from streamsched.ports.broker import Chunk, Outgoing, Record, TopicPartition
 from streamsched.stream.agents.event_home import EventHome
 from streamsched.stream.poison_search import PoisonSearch
 from streamsched.stream.shards.shard import ShardSettings
@@ -223,13 +222,6 @@ class StrictBroker(MemoryBroker):
     """A log in memory whose writers are strict; plain appends are the tests' own."""
 
     limit = 1 << 20
-    #: Whether it says so, as Kafka's driver does.
-    tells = False
-
-    @property
-    def capabilities(self) -> Capabilities:
-        said = super().capabilities
-        return replace(said, largest_record=self.limit) if self.tells else said
 
     async def writer(self, name: str) -> StrictWriter:  # type: ignore[override]
         return StrictWriter(await super().writer(name), self)
@@ -273,22 +265,6 @@ async def test_a_launch_larger_than_the_log_takes_halts_its_schedule_alone(stric
     (job,) = [job for job in await strict.jobs() if schedule_name(job) == "big"]
     assert event_ids(job) == [f"big-{n}" for n in range(4)]
     assert await errors(strict) == []
-
-
-async def test_a_launch_larger_than_the_log_takes_is_compressed_where_the_log_says_so(cluster: ShardCluster) -> None:
-    cluster.broker = StrictBroker(cluster.broker._log)  # type: ignore[attr-defined]
-    cluster.broker.tells = True  # type: ignore[attr-defined]
-    async with cluster.tended(QUICK):
-        await cluster.put(schedule("big"), CustomEvent(EventName("default", "big"), times=100))
-        await cluster.settle()
-        await cluster.emit(*(big(number, 25_000) for number in range(100)))
-        await cluster.settle(60)
-
-        (job,) = await cluster.jobs()
-        assert event_ids(job) == [f"big-{n}" for n in range(100)]
-        assert await errors(cluster) == []
-        (record,) = await cluster.records(LAUNCH)
-        assert len(record.value or b"") < 100_000
 
 
 async def test_an_event_that_cannot_be_sent_on_is_a_dead_letter_alone_and_can_be_sent_again(
