@@ -54,8 +54,9 @@ _LARGE: Final = 10_000
 #: Most decoded rows that leave memory at the end of one turn.
 _LEAVING: Final = 1_000
 
-#: Decoded pages in memory: jobs that take some events each read the same page many times.
+#: Decoded pages in memory, and the most bytes of one: jobs that take some events each read the same page many times.
 _PAGES: Final = 64
+_LARGEST_PAGE: Final = 32 << 10
 
 _NO_PAGES: Final = range(0)
 
@@ -119,7 +120,7 @@ class TriggerStates:
         #: By row: of the decoded ones, that first which has not changed for longest.
         self._stored: dict[bytes, _Stored] = {}
         self._changed: dict[bytes, set[str]] = {}
-        self._decode_page = lru_cache(_PAGES)(cell_codec.decode_page)
+        self._known_page = lru_cache(_PAGES)(cell_codec.decode_page)
 
     def check_release(self) -> None:
         """Looks at all rows of the restored table.
@@ -301,6 +302,9 @@ class TriggerStates:
             return _PageRow(self._table, name, self._decode_page)
 
         return page
+
+    def _decode_page(self, raw: bytes) -> tuple[int, Sequence[Event]]:
+        return (self._known_page if len(raw) <= _LARGEST_PAGE else cell_codec.decode_page)(raw)
 
     def _store_pages(self, row: bytes, slots: Sequence[LeafSlot], cell: Cell, generation: int) -> None:
         """Writes the pages that have become full and removes those no longer used: all of them without `slots`."""

@@ -69,3 +69,17 @@ def test_a_cell_that_cannot_be_read_is_left_to_its_schedule(monkeypatch: pytest.
         states.read_cell(schedule, name)
 
     assert key("plain") not in states._states
+
+
+def test_decoded_pages_that_are_large_do_not_stay_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = table_of(plain=(Partitions(FLIGHTS, 10**6), MANY))
+    page = max(len(value) for value in table.values())
+    kept: dict[int, int] = {}
+    for largest in (page, page - 1):
+        monkeypatch.setattr(accumulated, "_LARGEST_PAGE", largest)
+        states = TriggerStates({**table})
+        states.read_cell(key("plain"), "")
+        kept[largest] = states._known_page.cache_info().currsize
+
+    assert kept[page] == MANY // 32
+    assert kept[page - 1] < kept[page]
