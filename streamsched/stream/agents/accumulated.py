@@ -123,12 +123,12 @@ class TriggerStates:
         self._known_page = lru_cache(_PAGES)(cell_codec.decode_page)
 
     def check_release(self) -> None:
-        """Looks at all rows of the restored table.
+        """Looks at all rows of the restored table but pages.
 
         Raises:
             ConfigurationError: one was written before release 0.1.0.
         """
-        if any(map(state_codec.is_of_before, self._table.values())):
+        if any(state_codec.is_of_before(self._table[row]) for row in self._table if not is_page_row(row)):
             raise ConfigurationError(OLDER_LOG)
 
     def large_cells(self) -> Sequence[tuple[bytes, str]]:

@@ -34,8 +34,8 @@ def read_halts(rows: Mapping[bytes, bytes | None]) -> dict[bytes, Halt]:
     """The halts among the rows of the triggers table, by schedule key."""
     return {
         row.removesuffix(_ERROR): halt_codec.decode(value)
-        for row, value in rows.items()
-        if row.endswith(_ERROR) and value is not None
+        for row in rows
+        if row.endswith(_ERROR) and (value := rows[row]) is not None
     }
 
 
