@@ -20,11 +20,13 @@ from streamsched.domain.events.event_list import EventList, EventPage
 class EventTable:
     """Collects events in order of first reference."""
 
-    __slots__ = ("_count", "_encoded", "_indexes")
+    __slots__ = ("_count", "_encoded", "_events", "_indexes")
 
     def __init__(self) -> None:
         #: JSON of the events: of one, or of several with commas between.
         self._encoded: list[bytes] = []
+        #: Those of which the identity is known. One that was read from a page would be gone, and another get its `id`.
+        self._events: list[Event] = []
         self._indexes: dict[int, int] = {}
         self._count = 0
 
@@ -48,6 +50,7 @@ class EventTable:
         index = self._indexes.setdefault(id(event), self._count)
         if index == self._count:
             self._encoded.append(native.encode_event(event))
+            self._events.append(event)
             self._count += 1
         return index
 
