@@ -8,7 +8,7 @@ Written against faust-streaming 0.15.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable, ItemsView, Iterator, ValuesView
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Callable
 from typing import Any
 
 import faust
@@ -33,34 +33,14 @@ class ShardTable(faust.Table[bytes, bytes]):
 
     emit: Emit
     partition: int
-    entries: MemoryRows
     is_cold: Callable[[bytes], bool]
-    #: Resolved once: Faust reaches it through several properties.
+    #: What Faust's store holds, and the changelog's name, resolved once: Faust reaches both through several properties.
+    entries: MemoryRows
     changelog_name: str
 
     def get(self, key: bytes, default: Any = None) -> Any:
         """The value, without Faust's hooks."""
         return self.entries.get(key, default)
-
-    def __getitem__(self, key: bytes) -> bytes:
-        return self.entries[key]
-
-    def __contains__(self, key: object) -> bool:
-        return key in self.entries
-
-    def __iter__(self) -> Iterator[bytes]:
-        return iter(self.entries)
-
-    def __len__(self) -> int:
-        return len(self.entries)
-
-    def values(self) -> ValuesView[bytes]:
-        """The values of all rows."""
-        return self.entries.values()
-
-    def items(self) -> ItemsView[bytes, bytes]:
-        """All rows."""
-        return self.entries.items()
 
     def __setitem__(self, key: bytes, value: bytes) -> None:
         self.emit(self.changelog_name, self.partition, key, value)
@@ -98,7 +78,8 @@ class ShardFaust(faust.App):
         """
         table: Any = self.Table(name, key_type=bytes, value_type=bytes, default=None)
         table.emit, table.partition = emit, partition
-        table.entries, table.is_cold, table.changelog_name = MemoryRows(), is_cold, table.changelog_topic_name
+        table.entries = table.data.data = MemoryRows()
+        table.is_cold, table.changelog_name = is_cold, table.changelog_topic_name
         return table
 
     def agent(self, channel: ChannelT, *, name: str) -> Callable[[Process], AgentT]:  # type: ignore[override]

@@ -188,13 +188,13 @@ def _accumulation(item: Any, index: int, table: list[Event], path: str, pages: P
         first, older = here, here - first
     listed = EventList(events, first=here, older=older)
     if first < here and pages is not None:
-        listed = EventList.paged(_paged(pages, index, first, here, path), listed)
+        listed = EventList.from_pages(_event_pages(pages, index, first, here, path), listed)
     if cut is not None and not older:
         listed = listed.drop_first(0, events_at([cut], table, path)[0])
     return Accumulation(integer(_part(item, 1, path), path), None if level is None else integer(level, path), listed)
 
 
-def _paged(pages: Pages, index: int, first: int, here: int, path: str) -> Iterator[EventPage]:
+def _event_pages(pages: Pages, index: int, first: int, here: int, path: str) -> Iterator[EventPage]:
     """The pages of the events from number `first` to before `here`."""
     for number in range(first // PAGE, here // PAGE):
         yield _page(pages(index, number), number, first, path)

@@ -47,7 +47,7 @@ class _Log:
         """The number of the first event."""
         return self.pages[0].start if self.pages else self.first
 
-    def between(self, start: int, stop: int) -> Iterator[Event]:
+    def events_between(self, start: int, stop: int) -> Iterator[Event]:
         """The events of these numbers, which the log has. Does not copy: often only few are consumed."""
         first, events = self.first, self.events
         if start >= first:
@@ -56,19 +56,19 @@ class _Log:
         return chain(paged, map(events.__getitem__, range(max(0, stop - first))))
 
     def pieces(self, start: int, stop: int) -> Iterator[EventPage | Event]:
-        """As `between`, with each page that has only such events as one."""
+        """As `events_between`, with each page that has only such events as one."""
         for page in self._pages_from(start, stop):
             if start <= page.start and page.stop <= stop:
                 yield page
             else:
                 yield from _part(page, start, stop)
-        yield from self.between(max(start, self.first), max(stop, self.first))
+        yield from self.events_between(max(start, self.first), max(stop, self.first))
 
     def copy(self, start: int, stop: int) -> _Log:
         """A log with the events of these numbers."""
         pages = [page for page in self._pages_from(start, stop) if page.stop <= stop]
         first = pages[-1].stop if pages else start
-        return _Log(pages, first, list(self.between(first, stop)))
+        return _Log(pages, first, list(self.events_between(first, stop)))
 
     def pack(self, page: EventPage) -> None:
         """Has the page in place of what had its events; what it has not stays, for other versions."""
@@ -118,7 +118,7 @@ class EventList(Sequence[Event]):
         self.rest_of_first: Event | None = None
 
     @classmethod
-    def paged(cls, pages: Iterable[EventPage], newest: EventList) -> EventList:
+    def from_pages(cls, pages: Iterable[EventPage], newest: EventList) -> EventList:
         """The events of `pages`, without gaps, and then those of a list that is derived from no other."""
         listed, log = list(pages), newest._log
         first = listed[0].start if listed else newest.first_number
@@ -169,7 +169,7 @@ class EventList(Sequence[Event]):
     def events_between(self, first: int, after: int) -> Sequence[Event]:
         """The uncut events of these numbers that are still in the list."""
         start, stop = max(self.first_number, first), min(self.next_number, after)
-        return list(self._log.between(start, stop)) if start < stop else []
+        return list(self._log.events_between(start, stop)) if start < stop else []
 
     @classmethod
     def _window(cls, log: _Log, start: int, stop: int, cut: Event | None) -> EventList:
@@ -184,8 +184,8 @@ class EventList(Sequence[Event]):
     def __iter__(self) -> Iterator[Event]:
         start, stop, cut = self.first_number, self.next_number, self.rest_of_first
         if cut is None or start == stop:
-            return self._log.between(start, stop)
-        return chain((cut,), self._log.between(start + 1, stop))
+            return self._log.events_between(start, stop)
+        return chain((cut,), self._log.events_between(start + 1, stop))
 
     @overload
     def __getitem__(self, index: int) -> Event: ...
