@@ -261,7 +261,7 @@ class Catalog:
         """
         reader = self.reader
         programs, generations = await reader.programs(app=ref), await reader.generations(ref)
-        revision = app_revision(programs, generations, await reader.expectations(ref))
+        revision = await asyncio.to_thread(app_revision, programs, generations, await reader.expectations(ref))
         if revision is None:
             raise NotFoundError("application", str(ref))
         return revision

@@ -307,11 +307,11 @@ class CatalogReader:
     async def _programs(self, *filters: str | int | None) -> list[Program]:
         with translate_errors():
             rows = await self._pool.fetch(_SQL["programs"], *filters)
-        return [stored_program(definition) for (definition,) in rows]
+        return [stored_program(definition) async for (definition,) in _take_turns(rows)]
 
 
 async def _take_turns(rows: Sequence[_R]) -> AsyncIterator[_R]:
-    """The rows, with a turn for others after some: thousands of schedules take seconds to decode."""
+    """The rows, with a turn for others after some: thousands of definitions take seconds to decode."""
     for index, row in enumerate(rows):
         if index % _AT_ONCE == _AT_ONCE - 1:
             await asyncio.sleep(0)
