@@ -65,6 +65,8 @@ class Watchdog:
         self._loop_thread = threading.get_ident()
         self._answers = 0
         self._seen: dict[str, tuple[int, int]] = {}
+        #: CPU seconds after which the timer ends the process.
+        self._hard_s = max(_HARD * patience_s, _CHECKS_MISSED * patience_s / _CHECKS * (os.cpu_count() or 1))
 
     def silent_s(self) -> Mapping[str, float]:
         """Seconds without progress of the loop and of each shard. Safe to call from any thread."""
@@ -76,6 +78,7 @@ class Watchdog:
         ended = threading.Event()
         if self._end is os._exit:
             faulthandler.register(signal.SIGPROF, all_threads=True, chain=True)
+        self._set_timer(self._hard_s)  # the first record may keep the thread from ever running
         thread = threading.Thread(target=self._watch, args=(ended,), name="streamsched-watchdog", daemon=True)
         thread.start()
         try:
@@ -103,9 +106,8 @@ class Watchdog:
 
     def _watch(self, ended: threading.Event) -> None:
         every_s = self.patience_s / _CHECKS
-        hard_s = max(_HARD * self.patience_s, _CHECKS_MISSED * every_s * (os.cpu_count() or 1))
         while not ended.wait(every_s):
-            self._set_timer(hard_s)
+            self._set_timer(self._hard_s)
             try:
                 stuck = self.check()
             except RuntimeError:  # the loop is closed: the process is ending
