@@ -4,8 +4,8 @@ A record may end a process without an exception: a call that never returns, or m
 runs a shard writes an *attempt* to the shard's changelog when it starts, and removes it when it stops the shard
 cleanly. The next owner that finds an attempt makes *careful* turns: few records per turn, and before each turn a commit
 that names them. When that process ends too, the next one knows the record, or processes those records one by one. A
-record whose turn of its own ended two processes is refused, like one that fails its turns (`stream.poison_search`). So
-a record ends at most three processes when it is among the first `SINGLES` after the position, otherwise four.
+record whose turn of its own ended three processes is refused, like one that fails its turns (`stream.poison_search`).
+So a record ends at most four processes when it is among the first `SINGLES` after the position, otherwise five.
 
 A careful turn costs one additional commit. Only one shard of a process is in a careful turn at a time, so the attempt
 that names records belongs to the shard that was being processed when the process ended.
@@ -32,8 +32,8 @@ VERSION: Final = 1
 #: Without suspects, the first `SINGLES` careful turns have one record each; then they double up to `LARGEST` records.
 SINGLES: Final = 16
 LARGEST: Final = 256
-#: How many processes must end in a record's own turn before it is refused: one may have been killed by chance.
-ENDED: Final = 2
+#: How many processes must end in a record's own turn before it is refused: two may have been killed by chance.
+ENDED: Final = 3
 #: The identity of this process.
 PROCESS: Final = uuid4().hex
 
