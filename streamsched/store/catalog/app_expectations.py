@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -21,6 +22,8 @@ from streamsched.store.sql import Select, queries, slices
 
 _SQL: Final = queries("catalog/app_expectations")
 _SECOND: Final = timedelta(seconds=1)
+#: More than so many are decoded in a thread: thousands take half a second.
+_MANY: Final = 100
 
 
 class ExpectationRow(NamedTuple):
@@ -88,10 +91,16 @@ async def read_expectations(executor: Executor, app: AppRef) -> AppExpectations:
         ConfigurationError: this release cannot read one.
     """
     rows = await _OWN.fetch(executor, str(app))
-    listed = await executor.fetch(_SQL["recipients"], str(app))
+    listed = [definition for (definition,) in await executor.fetch(_SQL["recipients"], str(app))]
+    if len(rows) > _MANY:
+        return await asyncio.to_thread(_decode, app, rows, listed)
+    return _decode(app, rows, listed)
+
+
+def _decode(app: AppRef, rows: Sequence[_OwnExpectation], listed: Sequence[Any]) -> AppExpectations:
     try:
         expectations = [expectation_from_json(row.definition, app=app) for row in rows]
-        recipients = tuple(recipient_from_json(definition) for (definition,) in listed)
+        recipients = tuple(map(recipient_from_json, listed))
     except InvalidError as exc:
         raise ConfigurationError(
             f"a stored expectation cannot be read by this release, a newer one may have written it: {exc}"
