@@ -6,6 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from streamsched.domain.errors import InvalidError, NotFoundError, UnavailableError
@@ -14,6 +15,8 @@ from streamsched.ports.broker import Broker, Record, TopicPartition
 #: Seconds without a record, before the end, after which the log counts as unavailable.
 _STALLED_S: Final = 5.0
 _BATCH: Final = 10_000
+#: Bytes of records that one search keeps: a record may have megabytes.
+_MOST_BYTES: Final = 16 << 20
 
 
 class TailRecord(NamedTuple):
@@ -41,6 +44,25 @@ class LogTail(NamedTuple):
     whole: bool
 
 
+class _Newest:
+    """The newest records of a partition, and their bytes."""
+
+    def __init__(self) -> None:
+        self.records = deque[Record]()
+        self.bytes = 0
+
+    def add(self, records: Sequence[Record], most: int | None) -> None:
+        """Keeps `records` too, and of all the last `most`."""
+        self.records.extend(records)
+        self.bytes += sum(map(_size, records))
+        while most is not None and len(self.records) > most:
+            self.drop_oldest()
+
+    def drop_oldest(self) -> None:
+        """Keeps all but the oldest."""
+        self.bytes -= _size(self.records.popleft())
+
+
 async def log_tail(
     broker: Broker,
     partitions: Sequence[TopicPartition],
@@ -48,9 +70,11 @@ async def log_tail(
     depth: int,
     wanted: Callable[[Record], bool] | None = None,
     most: int | None = None,
+    most_bytes: int = _MOST_BYTES,
 ) -> LogTail:
     """The records of the last `depth` offsets of each partition that are `wanted`, which runs in a thread; the last
-    `most` of each partition. Others are not kept: a deep search holds a chunk and what it found.
+    `most` of each partition, and of the partition with the most bytes only the newest while all have more than
+    `most_bytes`. Others are not kept: a deep search holds a chunk and what it found.
 
     Raises:
         NotFoundError: no such topic or partition.
@@ -62,7 +86,7 @@ async def log_tail(
     whole = all(start == 0 for start in starts.values())
     if not left:
         return LogTail((), 0, whole)
-    found = {at: deque[Record](maxlen=most) for at in left}
+    found = {at: _Newest() for at in left}
     searched = 0
     reader = await broker.reader({at: starts[at] for at in left})
     try:
@@ -80,12 +104,15 @@ async def log_tail(
                 searched += len(records)
                 if wanted is not None:
                     records = await asyncio.to_thread(list, filter(wanted, records))
-                found[at].extend(records)
+                found[at].add(records, most)
+                while sum(each.bytes for each in found.values()) > most_bytes:
+                    whole = False
+                    max(found.values(), key=attrgetter("bytes")).drop_oldest()
                 if chunk.next_position >= end:
                     del left[at]
     finally:
         await reader.close()
-    kept = [TailRecord(at, record) for at, records in found.items() for record in records]
+    kept = [TailRecord(at, record) for at, newest in found.items() for record in newest.records]
     kept.sort(key=lambda each: (each.record.time_ms, each.at, each.record.offset), reverse=True)
     return LogTail(tuple(kept), searched, whole)
 
@@ -114,3 +141,7 @@ async def log_record(broker: Broker, name: str, topics: Sequence[str]) -> TailRe
     finally:
         await reader.close()
     raise NotFoundError("record", name)
+
+
+def _size(record: Record) -> int:
+    return len(record.key or b"") + len(record.value or b"")

@@ -41,3 +41,19 @@ async def test_a_search_keeps_the_newest_of_what_it_finds_and_counts_all() -> No
     found = await newest_events(broker, [PARTITIONS], depth=100, text='"N": 4', limit=5)
     assert (found.searched, found.whole, len(found.events)) == (100, True, 5)
     assert all(b'"n": 4' in each.raw for each in found.events)
+
+
+async def test_of_large_records_a_search_keeps_so_many_bytes_and_few_small_ones_beside_them() -> None:
+    broker = MemoryBroker(MemoryLog())
+    await broker.create_topics([TopicSpec(PARTITIONS, 2)])
+    large = [Outgoing(PARTITIONS, 0, None, b'{"n": %d, "x": "%b"}' % (n, b"x" * 1_000)) for n in range(100)]
+    await broker.append([*large, *(Outgoing(PARTITIONS, 1, None, b'{"n": %d}' % n) for n in range(5))])
+    at = [TopicPartition(PARTITIONS, number) for number in (0, 1)]
+
+    tail = await log_tail(broker, at, depth=1_000, most_bytes=10_000)
+
+    assert (tail.searched, tail.whole) == (105, False)
+    assert sum(len(each.record.value or b"") for each in tail.records) <= 10_000
+    assert [each.record.offset for each in tail.records if each.at.partition == 1] == [4, 3, 2, 1, 0]
+    kept = [each.record.offset for each in tail.records if each.at.partition == 0]
+    assert kept == list(range(99, 90, -1))
