@@ -143,7 +143,7 @@ async def dataset_view(services: ApiServices, caller: Caller, ref: DatasetRef, *
     Raises:
         UnavailableError: PostgreSQL or the log is unavailable.
     """
-    tail = await events_of_key(services.events.broker, f"partition:{ref}", depth=depth, limit=_COMMITS)
+    tail = await events_of_key(services.events.search, f"partition:{ref}", depth=depth, limit=_COMMITS)
     events = list(_commits(tail.events))
     links = await services.datasets.links.links(caller)
     source = ("dataset", str(ref))

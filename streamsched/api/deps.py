@@ -20,6 +20,7 @@ from streamsched.admin.installation import Installation
 from streamsched.api.allowed_hosts import AllowedHosts
 from streamsched.api.health import Health
 from streamsched.api.reads.catalog_map import CatalogMap
+from streamsched.api.reads.log_tail import LogSearch
 from streamsched.api.routing.calls import Depends
 from streamsched.api.routing.parameters import Query
 from streamsched.api.streams.decision_feed import DecisionFeed
@@ -71,6 +72,7 @@ class EventServices:
 
     Attributes:
         partitions: number of partitions of each public topic.
+        search: of the newest records.
         traces: verdicts of events.
         listeners: which event keys have a listening schedule.
         emit_spans: makes spans of accepted events; None when no spans are made.
@@ -78,6 +80,7 @@ class EventServices:
 
     broker: Broker
     partitions: int
+    search: LogSearch
     traces: EventTraces
     listeners: Listeners
     emit_spans: EmitSpans | None

@@ -31,6 +31,7 @@ from streamsched.api.deps import (
 )
 from streamsched.api.health import health_of
 from streamsched.api.reads.catalog_map import CatalogMap
+from streamsched.api.reads.log_tail import LogSearch
 from streamsched.api.routing.table import RouteTable
 from streamsched.api.streams.decision_feed import DecisionFeed
 from streamsched.catalog.catalog import Catalog
@@ -122,6 +123,7 @@ def api_services(services: Services) -> ApiServices:
         events=EventServices(
             broker=broker,
             partitions=layout.unkeyed_partitions,
+            search=LogSearch(broker),
             traces=traces,
             listeners=Listeners(traces, clock),
             emit_spans=services.traces and services.traces.emit_spans,

@@ -9,7 +9,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Annotated, Final, assert_never
 
-from streamsched.api.reads.log_tail import TailRecord, log_tail
+from streamsched.api.reads.log_tail import LogSearch, TailRecord
 from streamsched.codec import event as event_codec
 from streamsched.codec.events.native import LOG_ID
 from streamsched.codec.records import judged as judged_codec
@@ -29,7 +29,7 @@ from streamsched.domain.events.event import (
 from streamsched.domain.signals.home import home
 from streamsched.domain.signals.signal import Occurred
 from streamsched.log.topics import JUDGED, SIGNALS
-from streamsched.ports.broker import Broker, Record, TopicPartition
+from streamsched.ports.broker import Record, TopicPartition
 
 #: Characters of a text, and partitions or attributes that it names.
 _LONGEST: Final = 500
@@ -110,30 +110,32 @@ def logged_event(found: TailRecord) -> LoggedEvent:
     return LoggedEvent(found.name, found.appended, event.id, event.source, event, "", raw)
 
 
-async def newest_events(broker: Broker, topics: Sequence[str], *, depth: int, text: str, limit: int) -> EventTail:
+async def newest_events(search: LogSearch, topics: Sequence[str], *, depth: int, text: str, limit: int) -> EventTail:
     """The newest events of these topics whose record contains `text`, in any case, among the last `depth` records of
     each partition.
 
     Raises:
         UnavailableError: the log is unavailable.
     """
-    partitions = [TopicPartition(topic, number) for topic in topics for number in range(await broker.partitions(topic))]
-    tail = await log_tail(broker, partitions, depth=depth, wanted=text_filter(text) if text else None, most=limit)
+    partitions = [
+        TopicPartition(topic, number) for topic in topics for number in range(await search.broker.partitions(topic))
+    ]
+    tail = await search.tail(partitions, depth=depth, wanted=text_filter(text) if text else None, most=limit)
     found = [logged_event(each) for each in tail.records[:limit]]
     return EventTail(tuple(found), tail.searched, tail.whole)
 
 
-async def events_of_key(broker: Broker, key: str, *, depth: int, limit: int) -> EventTail:
+async def events_of_key(search: LogSearch, key: str, *, depth: int, limit: int) -> EventTail:
     """The newest events of an event key, among the last `depth` records of its home. They are in topic `signals`, or in
     `judged`: each event once, whatever partition its emitter chose.
 
     Raises:
         UnavailableError: the log is unavailable.
     """
-    at = home(key, await broker.partitions(SIGNALS))
+    at = home(key, await search.broker.partitions(SIGNALS))
     places = [TopicPartition(topic, at) for topic in (SIGNALS, JUDGED)]
     wanted = key.encode()
-    tail = await log_tail(broker, places, depth=depth, wanted=lambda record: record.key == wanted)
+    tail = await search.tail(places, depth=depth, wanted=lambda record: record.key == wanted)
     found = await asyncio.to_thread(_signalled_events, tail.records, limit)
     return EventTail(tuple(found), len(tail.records), tail.whole)
 

@@ -90,7 +90,7 @@ async def list_events(
     """The newest events of the public topics, newest first, as the log has them: repeated ones too, and those that
     cannot be read, which have a `problem`. `position` is `topic/partition/offset`, `at` when the log appended it.
     """
-    tail = await newest_events(services.events.broker, PUBLIC, depth=depth, text=text, limit=limit)
+    tail = await newest_events(services.events.search, PUBLIC, depth=depth, text=text, limit=limit)
     return json_response(EVENT_LIST.write(tail))
 
 

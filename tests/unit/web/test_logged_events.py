@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from streamsched_brokers.memory import MemoryBroker, MemoryLog
 
-from streamsched.api.reads.log_tail import log_tail
+from streamsched.api.reads.log_tail import LogSearch
 from streamsched.api.reads.logged_events import newest_events, text_filter
 from streamsched.log.topics import PARTITIONS
 from streamsched.ports.broker import Outgoing, Record, TopicPartition, TopicSpec
@@ -34,11 +34,11 @@ async def test_a_search_keeps_the_newest_of_what_it_finds_and_counts_all() -> No
     await broker.append([Outgoing(PARTITIONS, n % 2, None, b'{"n": %d}' % n) for n in range(100)])
     at = [TopicPartition(PARTITIONS, number) for number in (0, 1)]
 
-    tail = await log_tail(broker, at, depth=40, wanted=lambda record: b"9" in (record.value or b""), most=3)
+    tail = await LogSearch(broker).tail(at, depth=40, wanted=lambda record: b"9" in (record.value or b""), most=3)
     assert (tail.searched, tail.whole) == (80, False)
     assert sorted(each.record.value or b"" for each in tail.records) == [b'{"n": %d}' % n for n in range(94, 100)]
 
-    found = await newest_events(broker, [PARTITIONS], depth=100, text='"N": 4', limit=5)
+    found = await newest_events(LogSearch(broker), [PARTITIONS], depth=100, text='"N": 4', limit=5)
     assert (found.searched, found.whole, len(found.events)) == (100, True, 5)
     assert all(b'"n": 4' in each.raw for each in found.events)
 
@@ -50,7 +50,7 @@ async def test_of_large_records_a_search_keeps_so_many_bytes_and_few_small_ones_
     await broker.append([*large, *(Outgoing(PARTITIONS, 1, None, b'{"n": %d}' % n) for n in range(5))])
     at = [TopicPartition(PARTITIONS, number) for number in (0, 1)]
 
-    tail = await log_tail(broker, at, depth=1_000, most_bytes=10_000)
+    tail = await LogSearch(broker).tail(at, depth=1_000, most_bytes=10_000)
 
     assert (tail.searched, tail.whole) == (105, False)
     assert sum(len(each.record.value or b"") for each in tail.records) <= 10_000

@@ -78,7 +78,7 @@ async def _find_logged(visit: Visit, name: str, source: str, at: str) -> LoggedE
             return _read(await log_record(visit.api.events.broker, at, (*PUBLIC, SIGNALS, JUDGED)))
         except NotFoundError:
             return None
-    tail = await newest_events(visit.api.events.broker, PUBLIC, depth=_SEARCHED, text=name, limit=50)
+    tail = await newest_events(visit.api.events.search, PUBLIC, depth=_SEARCHED, text=name, limit=50)
     found = (each for each in tail.events if each.id == name and source in {"", each.source})
     return next(found, None)
 

@@ -60,7 +60,7 @@ async def show(renderer: Renderer, visit: Visit) -> Response:
     text = visit.query("q")[:_LONGEST_SEARCH]
     topics = [each for each in visit.request.query_params.getlist("state") if each in PUBLIC]
     depth = depth_of(visit)
-    tail = await newest_events(visit.api.events.broker, topics or PUBLIC, depth=depth, text=text, limit=ROWS)
+    tail = await newest_events(visit.api.events.search, topics or PUBLIC, depth=depth, text=text, limit=ROWS)
     found = await visit.api.work.activity.verdicts([each.id for each in tail.events])
     verdicts = verdict_words(found)
     kept = [("q", text), *(("state", topic) for topic in topics)]
