@@ -199,6 +199,8 @@ def _partition(each: str | Partition, index: int) -> Partition:
     if not key:
         raise InvalidError(path, "is an empty key")
     if not isinstance(each, Partition):
+        if "%00" in key:
+            raise InvalidError(path, "must not hold a NUL character, %00")
         return Partition(key, hive_values(key))
     for name, count in (("bytes", each.bytes), ("rows", each.rows)):
         if count is not None:

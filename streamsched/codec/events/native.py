@@ -238,7 +238,7 @@ def _partitions_added(data: dict[str, Any], path: str) -> Fact:
 def _partition(item: object) -> Partition:
     """One partition; error paths are relative to it."""
     if type(item) is str:
-        return Partition(text(item, ""), _hive_values(item))
+        return Partition(text(item, ""), _hive_values(item, ""))
     found = mapping(item, "")
     size, rows, values = found.get("bytes"), found.get("rows"), found.get("values")
     columns = None if values is None else texts(values, ".values")
@@ -248,14 +248,20 @@ def _partition(item: object) -> Partition:
     key = text(key, ".key")
     return Partition(
         key,
-        _hive_values(key) if columns is None else columns,
+        _hive_values(key, ".key") if columns is None else columns,
         None if size is None else integer(size, ".bytes"),
         None if rows is None else integer(rows, ".rows"),
     )
 
 
-def _hive_values(key: str) -> dict[str, str]:
-    """The columns of a Hive key, without its escapes (`%2F`); parts that are not `column=value` are ignored."""
+def _hive_values(key: str, path: str) -> dict[str, str]:
+    """The columns of a Hive key, without its escapes (`%2F`); parts that are not `column=value` are ignored.
+
+    Raises:
+        DecodeError: it has an escaped NUL.
+    """
+    if "%00" in key:
+        raise DecodeError(path, "must not hold a NUL character, %00")
     pairs = (part.partition("=") for part in key.split("/"))
     if "%" in key:
         return {unquote(column): unquote(value) for column, equals, value in pairs if equals}

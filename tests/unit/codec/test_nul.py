@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from streamsched.codec.events.native import fact_from_json
 from streamsched.codec.json.scalar import loads, parse
-from streamsched.domain.errors import DecodeError
+from streamsched.domain.errors import DecodeError, InvalidError
+from streamsched.emit.draft import partitions_added
 
 # Backslashes, and what looks like an escape behind them, are no NUL.
 TEXTS = st.lists(st.sampled_from(["\0", "\\", "u0000", "a"]), max_size=4).map("".join)
@@ -45,3 +47,19 @@ def test_the_path_of_the_text_is_named() -> None:
         loads(b'{"a": [{"b": "fine"}, {"c": "a\\u0000b"}]}', "$.data")
 
     assert refused.value.path == "$.data.a[1].c"
+
+
+@pytest.mark.parametrize(
+    ("partition", "path"),
+    [("day=20%0011", "$.data.partitions[0]"), ({"key": "day=20%0011"}, "$.data.partitions[0].key")],
+)
+def test_an_escaped_one_in_a_partition_key_is_refused_with_its_path(partition: object, path: str) -> None:
+    """Found by fuzzing: its columns are unescaped, and the event in the log could not be read again."""
+    with pytest.raises(DecodeError, match="NUL") as refused:
+        fact_from_json("partitions.added", {"dataset": "d", "partitions": [partition]}, "$")
+    assert refused.value.path == path
+
+
+def test_an_emitter_refuses_an_escaped_one() -> None:
+    with pytest.raises(InvalidError, match="NUL"):
+        partitions_added("default.d", ["day=20%0011"])
