@@ -101,6 +101,16 @@ async def test_a_cdap_notification_is_an_event_with_an_id_of_our_making(
     assert event.fact.count == 2
 
 
+async def test_a_program_status_of_cdap_has_the_same_id_each_time(client: httpx.AsyncClient) -> None:
+    run = {"application": "up", "type": "Workflow", "program": "wf", "run": "r1"}
+    status = {
+        "notificationType": "PROGRAM_STATUS",
+        "properties": {"programRunId": orjson.dumps(run).decode(), "programStatus": "COMPLETED"},
+    }
+    answer = await post(client, [status, status], "application/json")
+    assert answer.json()["ids"] == ["r1.completed"] * 2, answer.text
+
+
 async def test_the_valid_events_of_a_batch_are_taken_and_each_bad_one_is_named(
     client: httpx.AsyncClient, services: Services
 ) -> None:

@@ -51,8 +51,32 @@ def test_any_event_from_outside_survives_the_way_through_a_notification(event: E
 def test_what_cdap_sends_is_read_and_written_as_it_was(said: Any) -> None:
     written = to_plain(to_json(from_json(said, fallback_id="n1", fallback_time=NOW)))
 
+    event_id = "r1.failed" if said["notificationType"] == "PROGRAM_STATUS" else "n1"
     assert {name: written[name] for name in said} == said
-    assert (written["id"], written["source"]) == ("n1", "cdap")
+    assert (written["id"], written["source"]) == (event_id, "cdap")
+
+
+def status(run: str, program_status: str = "COMPLETED", **more: Any) -> dict[str, Any]:
+    of = {"namespace": "default", "application": "up", "version": "1", "type": "Workflow", "program": "wf", "run": run}
+    properties = {"programRunId": json.dumps(of), "programStatus": program_status, **more}
+    return {"notificationType": "PROGRAM_STATUS", "properties": properties}
+
+
+def test_a_status_without_an_id_is_identified_by_its_run_and_status() -> None:
+    run = "6d5f1a94-1f7b-11e7-8a1f-0242ac110002"
+
+    assert read(status(run)).id == read(status(run, endTime="1494368640000")).id == f"{run}.completed"
+    assert read(status(run, "FAILED")).id == f"{run}.failed"
+    assert read({**status(run), "id": "own"}).id == "own"
+    assert read({**status(run), "id": None}).id == f"{run}.completed"
+
+
+@pytest.mark.parametrize(
+    ("run", "made"),
+    [("log:program-status/0/7", "log%3Aprogram-status%2F0%2F7.completed"), ("a\nb", "a%0Ab.completed")],
+)
+def test_any_name_of_a_run_makes_an_id(run: str, made: str) -> None:
+    assert read(status(run)).id == made
 
 
 def test_a_tick_is_cdaps_time_which_clients_may_not_send() -> None:

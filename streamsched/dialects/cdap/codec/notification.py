@@ -9,7 +9,8 @@
 
 Refused, where CDAP ignores or loops: TIME and PROGRAM_HEART_BEAT (ticks are made by our timers), CDAP's own
 STREAM_SIZE, which names a schedule and no stream, and statuses that triggers cannot wait for. CDAP's notifications have
-no id, source or time; those given beside `properties` are used. The forms of CDAP's design are read too:
+no id, source or time; those given beside `properties` are used. Without an id, that of a program status is made of its
+run and status, `<run>.completed`, so a repeat is one. The forms of CDAP's design are read too:
 `{"timestamp", "eventType", "payload"}` and its class `TriggerEvent`, `{"timestamp", "triggerType", "properties"}`; the
 timestamp is in milliseconds since 1970. Extensions, which CDAP ignores: `partitions` of
 PARTITION (as in `codec.events.native`, with sizes) and `absolute` of STREAM_SIZE (`false`: growth).
@@ -18,9 +19,11 @@ PARTITION (as in `codec.events.native`, with sizes) and `absolute` of STREAM_SIZ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, assert_never
+from urllib.parse import quote
 
 from streamsched.codec.events.form import EventForm
 from streamsched.codec.events.native import (
@@ -98,13 +101,28 @@ def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time
     content = "payload" if named == "eventType" else "properties"
     where = f"{path}.{content}"
     given, source = found.get("id"), found.get("source")
-    return Event(
-        fallback_id if given is None else name(given, f"{path}.id"),
+    event_id = fallback_id if given is None else name(given, f"{path}.id")
+    event = Event(
+        event_id,
         SOURCE if source is None else name(source, f"{path}.source"),
         _time(found, path) or fallback_time,
         read(mapping(found.get(content), where), where),
         canonical(found.get("traceparent")),
     )
+    return replace(event, id=_id_of_status(event.fact) or event_id) if given is None else event
+
+
+def _id_of_status(fact: Fact) -> str | None:
+    """The id of a program's status, of which a run has each once; None of another fact. The run is escaped as in a
+    URL, so the id never looks like one made from a log position.
+    """
+    if not isinstance(fact, ProgramReached):
+        return None
+    return f"{quote(fact.run_id, safe='')}.{_status(fact.outcome).lower()}"
+
+
+def _status(outcome: Outcome) -> str:
+    return next(status for status, each in _STATUSES.items() if each is outcome)
 
 
 def _time(found: Mapping[str, Any], path: str) -> datetime | None:
@@ -168,7 +186,7 @@ def _program_to_json(fact: ProgramReached) -> dict[str, Any]:
             "run": fact.run_id,
             "entity": "PROGRAM_RUN",
         },
-        "programStatus": next(status for status, outcome in _STATUSES.items() if outcome is fact.outcome),
+        "programStatus": _status(fact.outcome),
     }
     if fact.arguments:
         properties["userOverrides"] = dict(fact.arguments)
