@@ -1,12 +1,19 @@
-"""Path parameters of CDAP's routes and the apps and programs they name."""
+"""Path parameters of CDAP's routes, the apps and programs they name, and programs that a body lists."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NamedTuple
 
+from streamsched.api.body import decode_body
+from streamsched.api.bounds.request_limits import PROGRAMS
 from streamsched.api.routing.calls import Depends
 from streamsched.catalog.catalog import Catalog
-from streamsched.domain.errors import InvalidError, NotFoundError
+from streamsched.codec.json.reading import Fields
+from streamsched.codec.json.scalar import loads, sequence
+from streamsched.codec.problem import status_of
+from streamsched.dialects.cdap.dialect import message
+from streamsched.domain.errors import InvalidError, NotFoundError, StreamschedError
+from streamsched.domain.json_value import Json, member_path
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.schedule import Program
 
@@ -14,6 +21,17 @@ from streamsched.domain.schedules.schedule import Program
 #: is accepted as a second name.
 CATEGORIES: Final = ("workflows", "spark", "flows", "mapreduce", "services", "webapp", "workers")
 SUPPORTED: Final = ("workflows", "spark")
+#: `programType` in a body and the program category of a path.
+_CATEGORIES_OF_TYPES: Final = {
+    "FLOW": "flows",
+    "MAPREDUCE": "mapreduce",
+    "SERVICE": "services",
+    "SPARK": "spark",
+    "WEBAPP": "webapp",
+    "WORKER": "workers",
+    "WORKFLOW": "workflows",
+}
+_MEMBERS: Final = ("appId", "programType", "programId")
 
 
 async def _app(namespace: str, app: str) -> AppRef:
@@ -33,13 +51,23 @@ async def find_program(catalog: Catalog, app: AppRef, category: str, name: str) 
 
     Raises:
         NotFoundError: no program has that name, or no program is of that category.
-        InvalidError: CDAP has no such category.
+        InvalidError: CDAP has no such category, or it is no name.
+    """
+    return await catalog.reader.program(program_named(app, category, name))
+
+
+def program_named(app: AppRef, category: str, name: str) -> ProgramRef:
+    """The program of a path such as `workflows/join`, which may not exist.
+
+    Raises:
+        NotFoundError: no program is of that category.
+        InvalidError: CDAP has no such category, or it is no name.
     """
     check_category(category)
     ref = ProgramRef(app.namespace, app.app, name)
     if category not in SUPPORTED:
         raise NotFoundError("program", str(ref))
-    return await catalog.reader.program(ref)
+    return ref
 
 
 def check_category(category: str) -> None:
@@ -50,3 +78,62 @@ def check_category(category: str) -> None:
     """
     if category not in CATEGORIES:
         raise InvalidError("$", f"Unknown category name '{category}'. Must be one of {','.join(CATEGORIES)}")
+
+
+class ListedProgram(NamedTuple):
+    """An element of a body `[{"appId", "programType", "programId", …}, …]`: as it came, its path, and the program it
+    names, which may not exist, or what is wrong with it.
+    """
+
+    given: Json
+    path: str
+    ref: ProgramRef | StreamschedError
+
+    @property
+    def program(self) -> ProgramRef:
+        """The program that it names.
+
+        Raises:
+            StreamschedError: it names none.
+        """
+        if isinstance(self.ref, StreamschedError):
+            raise self.ref
+        return self.ref
+
+    def answer(self, **members: Any) -> dict[str, Any]:
+        """Its part of the answer to a batch that went well."""
+        return {**self._members, "statusCode": 200, **members}
+
+    def refusal(self, error: StreamschedError) -> dict[str, Any]:
+        """Its part of the answer, when it failed."""
+        return {**self._members, "statusCode": int(status_of(error)), "error": message(error)}
+
+    @property
+    def _members(self) -> dict[str, Any]:
+        given = self.given if isinstance(self.given, dict) else {}
+        return {name: text for name in _MEMBERS if isinstance(text := given.get(name), str)}
+
+
+async def read_programs(namespace: str, body: bytes) -> list[ListedProgram]:
+    """The programs that a body lists. What is wrong with an element is its own matter.
+
+    Raises:
+        DecodeError: it is no list.
+        HTTPException: 413, it is too long.
+    """
+    elements = sequence(await decode_body(body, loads), "$")
+    PROGRAMS.check_elements(len(elements))
+    paths = [member_path("$", index) for index in range(len(elements))]
+    return [
+        ListedProgram(each, path, _read_program(namespace, each, path))
+        for each, path in zip(elements, paths, strict=True)
+    ]
+
+
+def _read_program(namespace: str, element: object, path: str) -> ProgramRef | StreamschedError:
+    try:
+        fields = Fields(element, path)
+        app, kind = AppRef(namespace, fields.text("appId")), fields.text("programType")
+        return program_named(app, _CATEGORIES_OF_TYPES.get(kind.upper(), kind), fields.text("programId"))
+    except StreamschedError as exc:
+        return exc

@@ -1,4 +1,4 @@
-"""CDAP's runs of a program: start, stop, status, and run records.
+"""CDAP's runs of a program, or of several: start, stop, status, and run records.
 
     {"runid", "starting", "start"?, "end"?: seconds since 1970, "status", "properties": {"runtimeArgs": JSON as text}}
 
@@ -8,7 +8,7 @@ status FAILED.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final, NoReturn
@@ -16,7 +16,8 @@ from typing import Annotated, Any, Final, NoReturn
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from streamsched.api.body import BodyObject
+from streamsched.api.body import BodyBytes, BodyObject
+from streamsched.api.bounds.request_limits import PROGRAMS
 from streamsched.api.deps import CatalogDep, ClockDep, RunsDep
 from streamsched.api.rendering import json_response
 from streamsched.api.routing.calls import Depends
@@ -24,12 +25,13 @@ from streamsched.api.routing.parameters import Query
 from streamsched.api.routing.routes import Body, Routes
 from streamsched.api.routing.rules import OPERATE, VIEW
 from streamsched.codec.events.native import dumps
+from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import texts
 from streamsched.dialects.cdap import schemas
-from streamsched.dialects.cdap.addresses import AppDep, find_program
+from streamsched.dialects.cdap.addresses import AppDep, find_program, read_programs
 from streamsched.dialects.cdap.codec.schedule import millis
 from streamsched.dialects.cdap.dialect import CDAP
-from streamsched.domain.errors import ConflictError, NotFoundError
+from streamsched.domain.errors import ConflictError, NotFoundError, StreamschedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.launcher.start import start
@@ -37,6 +39,7 @@ from streamsched.ports.runs import StopRequest
 from streamsched.store.runs.run_queries import RunQueries, RunRecord
 
 routes = Routes("/v3/namespaces/{namespace}/apps/{app}", "CDAP", CDAP)
+of_namespace = Routes("/v3/namespaces/{namespace}", "CDAP", CDAP)
 
 #: CDAP's statuses of a run and the states here; no run is in one that names none.
 _STATUSES: Final[dict[str, tuple[RunState, ...]]] = {
@@ -51,7 +54,6 @@ _STATUSES: Final[dict[str, tuple[RunState, ...]]] = {
     **dict.fromkeys(("RESUMING", "STOPPING", "REJECTED", "ORPHANED"), ()),
 }
 _ACTIVE: Final = tuple(state for state in RunState if not state.is_terminal)
-_BEGUN: Final = (RunState.RUNNING, RunState.SUSPENDED)
 #: Runs that are read at once; most of a list.
 _PART: Final = 1000
 _BY_HAND: Final = "over CDAP's API"
@@ -98,11 +100,7 @@ async def get_run(ref: ProgramDep, run: str, runs: RunsDep) -> Response:
 @routes.get("/{category}/{program}/status", "Get the status of a program", may=VIEW, answers=schemas.STATUS)
 async def status_of_program(ref: ProgramDep, runs: RunsDep) -> Response:
     """`{"status": "RUNNING"}`, `STARTING` while its runs have not begun, `STOPPED` without active ones."""
-    if await runs.list_recent(program=ref, states=_BEGUN, limit=1):
-        status = "RUNNING"
-    else:
-        status = "STARTING" if await runs.list_recent(program=ref, states=_ACTIVE, limit=1) else "STOPPED"
-    return json_response({"status": status})
+    return json_response({"status": _status((await runs.activity([ref])).get(ref))})
 
 
 @routes.post(
@@ -124,13 +122,8 @@ async def start_program(ref: ProgramDep, body: BodyObject, runs: RunsDep, clock:
 @routes.post("/{category}/{program}/stop", "Stop a program", may=OPERATE, answers="")
 async def stop_program(ref: ProgramDep, runs: RunsDep, clock: ClockDep) -> Response:
     """Requests the end of all active runs of the program. 400 when there are none."""
-    stopped = False
-    async for run in _active(ref, runs):
-        stopped = True
-        with suppress(ConflictError):  # it has ended meanwhile
-            await runs.stop(run, StopRequest(_BY_HAND), now=clock.now())
-    if not stopped:
-        _refuse_stopped(ref)
+    if not await _stop(ref, runs, clock.now()):
+        _refuse(400, _stopped_text(ref))
     return Response()
 
 
@@ -141,8 +134,100 @@ async def stop_run(ref: ProgramDep, run: str, runs: RunsDep, clock: ClockDep) ->
     try:
         await runs.stop(run, StopRequest(_BY_HAND), now=clock.now())
     except ConflictError:
-        _refuse_stopped(ref)
+        _refuse(400, _stopped_text(ref))
     return Response()
+
+
+@of_namespace.post(
+    "/start", "Start several programs", may=OPERATE, body=schemas.STARTS, answers=schemas.STARTED, limit=PROGRAMS
+)
+async def start_programs(namespace: str, body: BodyBytes, runs: RunsDep, clock: ClockDep) -> Response:
+    """The body is `[{"appId", "programType", "programId", "runtimeargs"?}, …]`, at most 1000. The response repeats the
+    first three members of each with its own `statusCode` and either `runId` or `error`. Each is started as by `start`
+    of a program; one that cannot be started hinders no other.
+    """
+    answers: list[dict[str, Any]] = []
+    for each in await read_programs(namespace, body):
+        try:
+            fields = Fields(each.given, each.path)
+            given = fields.optional_value("runtimeargs")
+            arguments = {} if given is None else texts(given, fields.path_of("runtimeargs"))
+            answers.append(each.answer(runId=await start(runs, clock, each.program, arguments, reason=_BY_HAND)))
+        except StreamschedError as exc:
+            answers.append(each.refusal(exc))
+    return json_response(answers)
+
+
+@of_namespace.post(
+    "/stop", "Stop several programs", may=OPERATE, body=schemas.PROGRAMS, answers=schemas.STARTED, limit=PROGRAMS
+)
+async def stop_programs(
+    namespace: str, body: BodyBytes, catalog: CatalogDep, runs: RunsDep, clock: ClockDep
+) -> Response:
+    """The body is as of `nextruntime`. The response has an element with `runId` for each run of which the end was
+    requested, and one with `error` for a program that is not known (404) or has no active runs (400).
+    """
+    asked = await read_programs(namespace, body)
+    known = await catalog.reader.existing_programs([each.ref for each in asked if isinstance(each.ref, ProgramRef)])
+    answers: list[dict[str, Any]] = []
+    for each in asked:
+        try:
+            ref = _check_known(each.program, known)
+            stopped = await _stop(ref, runs, clock.now())
+            answers += [each.answer(runId=run) for run in stopped] or [
+                each.answer(statusCode=400, error=_stopped_text(ref))
+            ]
+        except StreamschedError as exc:
+            answers.append(each.refusal(exc))
+    return json_response(answers)
+
+
+@of_namespace.post(
+    "/status",
+    "Get the status of several programs",
+    may=VIEW,
+    body=schemas.PROGRAMS,
+    answers=schemas.STATUSES,
+    limit=PROGRAMS,
+)
+async def status_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, runs: RunsDep) -> Response:
+    """The body is as of `nextruntime`. The response repeats each program with its own `statusCode` and either `status`,
+    as of one program, or `error`.
+    """
+    asked = await read_programs(namespace, body)
+    named = [each.ref for each in asked if isinstance(each.ref, ProgramRef)]
+    known, begun = await catalog.reader.existing_programs(named), await runs.activity(named)
+    answers: list[dict[str, Any]] = []
+    for each in asked:
+        try:
+            answers.append(each.answer(status=_status(begun.get(_check_known(each.program, known)))))
+        except StreamschedError as exc:
+            answers.append(each.refusal(exc))
+    return json_response(answers)
+
+
+def _check_known(program: ProgramRef, known: Collection[ProgramRef]) -> ProgramRef:
+    """Raises:
+    NotFoundError: it is not among them.
+    """
+    if program not in known:
+        raise NotFoundError("program", str(program))
+    return program
+
+
+def _status(begun: bool | None) -> str:
+    """None: no run of the program is active."""
+    return "STOPPED" if begun is None else "RUNNING" if begun else "STARTING"
+
+
+async def _stop(ref: ProgramRef, runs: RunQueries, now: datetime) -> list[str]:
+    """Requests the end of all active runs; their ids."""
+    stopped: list[str] = []
+    async for run in _active(ref, runs):
+        stopped.append(run)
+        with suppress(ConflictError):  # it has ended meanwhile
+            await runs.stop(run, StopRequest(_BY_HAND), now=now)
+    return stopped
 
 
 async def _active(ref: ProgramRef, runs: RunQueries) -> AsyncIterator[str]:
@@ -185,8 +270,8 @@ def _instant(seconds: int) -> datetime:
     return _EPOCH + timedelta(seconds=min(seconds, _LATEST_S))
 
 
-def _refuse_stopped(program: ProgramRef) -> NoReturn:
-    _refuse(400, f"Program '{program}' is not running.")
+def _stopped_text(program: ProgramRef) -> str:
+    return f"Program '{program}' is not running."
 
 
 def _refuse(status: int, reason: str) -> NoReturn:

@@ -14,7 +14,14 @@ _APP: Final = "/v3/namespaces/{namespace}/apps/{app}"
 
 
 def _all() -> Iterator[Route]:
-    for each in (apps.of_namespace, lists.of_namespace, re_enabling.routes, runtimes.of_namespace, preferences.routes):
+    for each in (
+        apps.of_namespace,
+        lists.of_namespace,
+        re_enabling.routes,
+        runtimes.of_namespace,
+        program_runs.of_namespace,
+        preferences.routes,
+    ):
         yield from each
     of_app = (schedules.routes, lists.of_app, runtimes.of_app, program_runs.routes)
     # The longer paths are first: below the shorter ones `versions` would match the program category.

@@ -13,13 +13,12 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from http import HTTPStatus
 from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from streamsched.api.body import BodyBytes, decode_body
+from streamsched.api.body import BodyBytes
 from streamsched.api.bounds.request_limits import MOST_TICKING, PROGRAMS
 from streamsched.api.deps import CatalogDep, ClockDep
 from streamsched.api.rendering import json_response
@@ -27,17 +26,13 @@ from streamsched.api.routing.routes import Routes
 from streamsched.api.routing.rules import VIEW
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
-from streamsched.codec.json.reading import Fields
-from streamsched.codec.json.scalar import loads, sequence
-from streamsched.codec.problem import status_of
 from streamsched.dialects.cdap import schemas
-from streamsched.dialects.cdap.addresses import SUPPORTED, AppDep, check_category
+from streamsched.dialects.cdap.addresses import AppDep, program_named, read_programs
 from streamsched.dialects.cdap.codec.schedule import millis
 from streamsched.dialects.cdap.codec.trigger import VERSION
-from streamsched.dialects.cdap.dialect import CDAP, message
+from streamsched.dialects.cdap.dialect import CDAP
 from streamsched.domain.errors import NotFoundError, StreamschedError
-from streamsched.domain.json_value import member_path
-from streamsched.domain.names import AppRef, ProgramRef
+from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
 from streamsched.domain.triggers.trigger import Cron, TimeLeaf
@@ -71,7 +66,7 @@ async def next_of_program(app: AppDep, category: str, program: str, catalog: Cat
     """The next tick of each time trigger of the program's enabled schedules: `[{"id", "time"}, …]`. `time` is in
     milliseconds since the epoch. 413 when it has more than 20,000 enabled schedules.
     """
-    return await _of_program(catalog, _program(app, category, program), tick=_next, now=clock.now())
+    return await _of_program(catalog, program_named(app, category, program), tick=_next, now=clock.now())
 
 
 @of_app.get(
@@ -85,7 +80,7 @@ async def last_of_program(app: AppDep, category: str, program: str, catalog: Cat
     """The previous tick of each time trigger of the program's enabled schedules, in the format of `nextruntime`. Ticks
     before the schedule's latest change are omitted.
     """
-    return await _of_program(catalog, _program(app, category, program), tick=_previous, now=clock.now())
+    return await _of_program(catalog, program_named(app, category, program), tick=_previous, now=clock.now())
 
 
 @of_namespace.post(
@@ -97,9 +92,9 @@ async def last_of_program(app: AppDep, category: str, program: str, catalog: Cat
     limit=PROGRAMS,
 )
 async def next_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDep, clock: ClockDep) -> Response:
-    """The body is `[{"appId", "programType", "programId"}, …]`, at most 1000. The response repeats each element with
-    its own `statusCode` and either `schedules` or `error`. 413 when they are more, or have more than 20,000 enabled
-    schedules.
+    """The body is `[{"appId", "programType", "programId"}, …]`, at most 1000. The response repeats these members of
+    each with its own `statusCode` and either `schedules` or `error`. 413 when they are more, or have more than 20,000
+    enabled schedules.
     """
     return json_response(await _batch(catalog, namespace, body, tick=_next, now=clock.now()))
 
@@ -134,47 +129,18 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
     Raises:
         HTTPException: 413, too many programs, or too many schedules of these.
     """
-    elements = sequence(await decode_body(body, loads), "$")
-    PROGRAMS.check_elements(len(elements))
-    asked = [_read_element(namespace, each, member_path("$", index)) for index, each in enumerate(elements)]
-    counts = Counter(each for each in asked if isinstance(each, ProgramRef))
+    asked = await read_programs(namespace, body)
+    counts = Counter(each.ref for each in asked if isinstance(each.ref, ProgramRef))
     known = await catalog.reader.list_enabled(counts, limit=MOST_TICKING + 1)
     if sum(len(known.get(ref, ())) * count for ref, count in counts.items()) > MOST_TICKING:
         raise HTTPException(413, f"these programs have more than {MOST_TICKING:,} schedules; ask for fewer")
     results: list[dict[str, Any]] = []
-    for element, ref in zip(elements, asked, strict=True):
+    for each in asked:
         try:
-            if isinstance(ref, StreamschedError):
-                raise ref
-            found = await _ticks(ref, known, tick=tick, now=now)
-            result = {"statusCode": int(HTTPStatus.OK), "schedules": found}
+            results.append(each.answer(schedules=await _ticks(each.program, known, tick=tick, now=now)))
         except StreamschedError as exc:
-            result = {"statusCode": int(status_of(exc)), "error": message(exc)}
-        results.append({**(element if isinstance(element, dict) else {}), **result})
+            results.append(each.refusal(exc))
     return results
-
-
-def _read_element(namespace: str, element: object, path: str) -> ProgramRef | StreamschedError:
-    """The program that an element names, or what is wrong with it."""
-    try:
-        fields = Fields(element, path)
-        app = AppRef(namespace, fields.text("appId"))
-        category = _CATEGORIES.get(fields.text("programType").upper(), fields.text("programType"))
-        return _program(app, category, fields.text("programId"))
-    except StreamschedError as exc:
-        return exc
-
-
-def _program(app: AppRef, category: str, name: str) -> ProgramRef:
-    """Raises:
-    NotFoundError: no program is of that category.
-    InvalidError: CDAP has no such category, or it is no name.
-    """
-    check_category(category)
-    ref = ProgramRef(app.namespace, app.app, name)
-    if category not in SUPPORTED:
-        raise NotFoundError("program", str(ref))
-    return ref
 
 
 async def _ticks(
@@ -202,15 +168,3 @@ def _entries(record: ScheduleRecord, tick: _Tick, now: datetime) -> Iterator[dic
             alone = record.definition.trigger == leaf
             suffix = leaf.expression if isinstance(leaf, Cron) else leaf_id
             yield {"id": name if alone else f"{name}:{suffix}", "time": millis(at)}
-
-
-#: `programType` in a body and the program category of a path.
-_CATEGORIES: Final = {
-    "FLOW": "flows",
-    "MAPREDUCE": "mapreduce",
-    "SERVICE": "services",
-    "SPARK": "spark",
-    "WEBAPP": "webapp",
-    "WORKER": "workers",
-    "WORKFLOW": "workflows",
-}

@@ -81,6 +81,27 @@ PROGRAMS: Final = NamedSchema(
     "CdapPrograms",
     array(like({"appId": "flights", "programType": "WORKFLOW", "programId": "join"}, "A program."), maxItems=1000),
 )
+_PROGRAM: Final = {
+    "appId": any_text("flights"),
+    "programType": any_text("WORKFLOW"),
+    "programId": any_text("join"),
+    "error": any_text("'program:default.flights.-SNAPSHOT.nobody' was not found."),
+}
+STARTS: Final = NamedSchema(
+    "CdapStarts",
+    array(
+        like(
+            {"appId": "flights", "programType": "WORKFLOW", "programId": "join", "runtimeargs": {"region": "EU"}},
+            "A program and the arguments of its run.",
+        ),
+        maxItems=1000,
+    ),
+)
+_STATUS_CODE: Final = {"statusCode": integer(200)}
+STARTED: Final = NamedSchema(
+    "CdapStarted", array(answer(_STATUS_CODE, {**_PROGRAM, "runId": any_text("default.flights.join.manual-1.r1")}))
+)
+STATUSES: Final = NamedSchema("CdapStatuses", array(answer(_STATUS_CODE, {**_PROGRAM, "status": any_text("RUNNING")})))
 RUN: Final = NamedSchema(
     "CdapRun",
     answer(

@@ -160,15 +160,19 @@ class CatalogReader:
             rows = await _TICKING.fetch(self._pool, namespace, app and str(app), limit)
         return [record async for record in _read_records(rows)]
 
+    async def existing_programs(self, programs: Collection[ProgramRef]) -> frozenset[ProgramRef]:
+        """Those of the programs that exist."""
+        with translate_errors():
+            rows = await self._pool.fetch(_SQL["existing_programs"], [str(each) for each in programs])
+        return frozenset(ProgramRef.parse(name) for (name,) in rows)
+
     async def list_enabled(
         self, programs: Collection[ProgramRef], *, limit: int
     ) -> Mapping[ProgramRef, Sequence[ScheduleRecord]]:
         """Of those programs that exist, the enabled schedules that start them, by name; at most `limit` of all."""
-        names = [str(each) for each in programs]
+        found: dict[ProgramRef, list[ScheduleRecord]] = {each: [] for each in await self.existing_programs(programs)}
         with translate_errors():
-            existing = await self._pool.fetch(_SQL["existing_programs"], names)
-            rows = await _ENABLED.fetch(self._pool, names, limit)
-        found: dict[ProgramRef, list[ScheduleRecord]] = {ProgramRef.parse(name): [] for (name,) in existing}
+            rows = await _ENABLED.fetch(self._pool, [str(each) for each in programs], limit)
         async for record in _read_records(rows):
             found.setdefault(record.definition.program, []).append(record)
         return found

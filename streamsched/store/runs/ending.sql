@@ -59,6 +59,16 @@ SELECT pg_notify('launcher', '');
 -- The program's non-terminal runs, of schedules and manual.
 SELECT count(*) FROM runs WHERE program = $1 AND state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED');
 
+-- name: activity
+-- Which of these programs ($1) have a run that has not ended, and whether one has begun.
+SELECT given.program, EXISTS (
+    SELECT FROM runs WHERE program = given.program AND state IN ('RUNNING', 'SUSPENDED')
+) AS begun
+FROM unnest($1::text[]) AS given (program)
+WHERE EXISTS (
+    SELECT FROM runs WHERE program = given.program AND state IN ('PENDING', 'STARTING', 'RUNNING', 'SUSPENDED')
+);
+
 -- name: start
 -- A manual run; idempotent by id.
 INSERT INTO runs (id, attempt, program, executable, arguments, state, created_at, spawn_at, pool)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -152,6 +152,12 @@ class RunQueries:
         filters = (program and str(program), list(states), limit, str(app) if app else namespace)
         with translate_errors():
             return [_record(row) for row in await _RECENT.fetch(self._pool, *filters, *(before or NEWEST))]
+
+    async def activity(self, programs: Collection[ProgramRef]) -> Mapping[ProgramRef, bool]:
+        """Of those programs that have a run that has not ended, whether one has begun."""
+        with translate_errors():
+            rows = await self._pool.fetch(SQL["activity"], [str(each) for each in programs])
+        return {ProgramRef.parse(program): begun for program, begun in rows}
 
     async def start(
         self,

@@ -15,6 +15,7 @@ from tests.integration.api.test_cdap_api import APP, plain
 pytestmark = pytest.mark.postgres
 
 JOIN = f"{APP}/workflows/join"
+NAMESPACE = "/v3/namespaces/default"
 
 
 @pytest.fixture
@@ -68,6 +69,69 @@ async def test_runs_are_listed_by_status_and_time(deployed: httpx.AsyncClient, c
     assert await minutes("status=REJECTED") == []
     assert await minutes(f"start={noon + 60}&end={noon + 180}") == [2, 1]
     assert await minutes(f"start={noon + 60}&end={2**62}") == [3, 2, 1]
+
+
+def named(program: str, kind: str = "Workflow", **more: Any) -> dict[str, Any]:
+    return {"appId": "flights", "programType": kind, "programId": program, **more}
+
+
+WRONG = [named("nobody"), named("join", "Poem"), {"appId": "flights"}, 7]
+REFUSALS = [
+    (404, "'program:default.flights.-SNAPSHOT.nobody' was not found."),
+    (400, "$: Unknown category name 'Poem'. Must be one of workflows"),
+    (400, "$[5].programType: is missing"),
+    (400, "$[6]: must be an object but is a number"),
+]
+
+
+async def test_several_programs_are_started_shown_and_stopped(deployed: httpx.AsyncClient) -> None:
+    async def post(at: str, *asked: Any) -> list[dict[str, Any]]:
+        answer = await deployed.post(f"{NAMESPACE}/{at}", json=asked)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    asked = [named("join", runtimeargs={"region": "EU", "n": 3}), named("join", "SPARK"), named("report"), *WRONG]
+    *started, odd = await post("start", *asked, named("report", runtimeargs={"a": []}))
+    assert (odd["statusCode"], odd["error"]) == (
+        400,
+        "$[7].runtimeargs.a: must be text, a number or a boolean but is []",
+    )
+    said = [(each["statusCode"], each["error"]) for each in started[3:]]
+    assert [(code, error[: len(text)]) for (code, error), (_, text) in zip(said, REFUSALS, strict=True)] == REFUSALS
+    runs = [each["runId"] for each in started[:3]]
+    assert started[:3] == [
+        {**named("join"), "statusCode": 200, "runId": runs[0]},
+        {**named("join", "SPARK"), "statusCode": 200, "runId": runs[1]},
+        {**named("report"), "statusCode": 200, "runId": runs[2]},
+    ]
+    record = (await deployed.get(f"{JOIN}/runs/{runs[0]}")).json()
+    assert json.loads(record["properties"]["runtimeArgs"]) == {"region": "EU", "n": "3"}
+
+    await deployed.post(f"{APP}/workflows/report/stop")
+    shown = await post("status", named("join"), named("report"), named("join"), *WRONG)
+    assert [each.get("status") for each in shown[:3]] == ["STARTING", "STOPPED", "STARTING"]
+    assert [each["statusCode"] for each in shown[3:]] == [404, 400, 400, 400]
+
+    stopped = await post("stop", named("join"), named("report"), named("join"), *WRONG)
+    assert sorted((each["statusCode"], each.get("runId", "")) for each in stopped[:2]) == sorted(
+        (200, run) for run in runs[:2]
+    )
+    assert stopped[2] == {
+        **named("report"),
+        "statusCode": 400,
+        "error": "Program 'default.flights.report' is not running.",
+    }
+    assert [each["statusCode"] for each in stopped[3:]] == [400, 404, 400, 400, 400]
+    assert (await post("status", named("join")))[0] == {**named("join"), "statusCode": 200, "status": "STOPPED"}
+
+
+@pytest.mark.parametrize("at", ["start", "stop", "status"])
+async def test_a_batch_is_a_list_of_at_most_1000(deployed: httpx.AsyncClient, at: str) -> None:
+    answer = await deployed.post(f"{NAMESPACE}/{at}", json=[named("join")] * 1001)
+    assert plain(answer) == (413, "the list has 1,001 elements; send at most 1,000 in each request")
+    assert plain(await deployed.post(f"{NAMESPACE}/{at}", json={}))[0] == 400
+    assert (await deployed.get(f"{JOIN}/runs")).json() == []
+    assert (await deployed.post(f"{NAMESPACE}/{at}", json=[])).json() == []
 
 
 @pytest.mark.parametrize(

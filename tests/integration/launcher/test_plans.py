@@ -145,6 +145,7 @@ HOT = [
     ("runs/fences", "written", "'default.app.s1.1.1.r1', 'x', true"),
     ("runs/ending", "overdue", "now(), 'late'"),
     ("runs/ending", "schedules", "'default.app.p1'"),
+    ("runs/ending", "activity", "ARRAY['default.app.p1', 'default.app.far', 'default.app.near']"),
     ("jobs/jobs", "satisfied", "'default.app.s1', now() - interval '1 hour', now(), 1000"),
     ("jobs/jobs", "changes", "'default.app.s1', now()"),
     ("events/event_traces", "totals", "'default.app.s1'"),
