@@ -25,7 +25,7 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import parse
 from streamsched.dialects.pagerduty import schemas
 from streamsched.dialects.pagerduty.codec import task as codec
-from streamsched.dialects.pagerduty.codec.task import SCHEDULER, TOO_LATE, TaskKey, read_time
+from streamsched.dialects.pagerduty.codec.task import SCHEDULER, TOO_LATE, read_time
 from streamsched.dialects.pagerduty.intake import check_identity, open_pagerduty_queue
 from streamsched.dialects.pagerduty.views import task_view
 from streamsched.domain.access.permission import Permission
@@ -40,6 +40,7 @@ from streamsched.domain.errors import (
 from streamsched.domain.json_value import member_path
 from streamsched.domain.tasks.queue import MOST_TASKS
 from streamsched.store.tasks.queues import QueueStore
+from streamsched.store.tasks.registry import TaskRegistry
 
 _DIALECT: Final = HttpDialect(name="pagerduty", refusal=(schemas.PROBLEM, lambda text: {"errors": [text]}))
 routes = Routes("/api/v1", "PagerDuty", _DIALECT)
@@ -52,6 +53,9 @@ _DROPPED: Final = "Dropped"
 QueueQuery = Annotated[str, Query(description="Queue of the task.")]
 KeyQuery = Annotated[str, Query(description="`TaskKey(time,orderingId,uniquenessKey)`.")]
 TimeQuery = Annotated[str, Query(description="UTC, as in `2016-02-09T01:41:12.959Z`.")]
+OrderingQuery = Annotated[
+    str, Query(alias="orderingId", description="Ordering id of the key, where commas in its ids leave this open.")
+]
 LimitQuery = Annotated[str, Query(description="Most tasks, from 1 to 1000.")]
 
 _P = ParamSpec("_P")
@@ -76,7 +80,7 @@ async def status() -> Response:
     return json_response({"status": "OK"})
 
 
-@routes.get("/task", "Get a task (PagerDuty)", may=VIEW_ALL, answers=schemas.TASK, missing=True)
+@routes.get("/task", "Get a task (PagerDuty)", may=VIEW_ALL, answers=schemas.TASK, conflict=True, missing=True)
 @_answering_errors
 async def get_task(
     queues: QueuesDep,
@@ -84,12 +88,13 @@ async def get_task(
     partitions: TaskPartitionsDep,
     *,
     key: KeyQuery = "",
+    ordering_id: OrderingQuery = "",
     queue: QueueQuery = SCHEDULER,
 ) -> Response:
-    """The task with its attempts. 400 when the key cannot be read, 404 when there is no such task. `data` is null when
-    the task has ended.
+    """The task with its attempts. 400 when the key cannot be read, 404 when there is no such task, 409 when its ids
+    have commas and it may be that of several tasks. `data` is null when the task has ended.
     """
-    task = await _id(queues, queue, key)
+    task = await _id(queues, tasks, queue, key, ordering_id)
     found = await tasks.get(task)
     data = await tasks.data([task])
     count = (await partitions.get()).layout.partitions
@@ -156,6 +161,7 @@ async def drop_task(
     clock: ClockDep,
     *,
     key: KeyQuery = "",
+    ordering_id: OrderingQuery = "",
     queue: QueueQuery = SCHEDULER,
 ) -> Response:
     """With `{"task": {"status": "Dropped"}}`: ends the task in any state, so that its lane goes on; other lanes notice
@@ -164,7 +170,8 @@ async def drop_task(
     asked = Fields(parse(body)).object("task").text("status")
     if asked != _DROPPED:
         raise DecodeError("$.task.status", f"must be {_DROPPED}")
-    await tasks.drop(await _id(queues, queue, key), "dropped by PagerDuty's admin interface", now=clock.now())
+    task = await _id(queues, tasks, queue, key, ordering_id)
+    await tasks.drop(task, "dropped by PagerDuty's admin interface", now=clock.now())
     return Response(status_code=HTTPStatus.NO_CONTENT)
 
 
@@ -214,18 +221,36 @@ async def schedule_tasks(
     return json_response({"tasks": answer, "errors": []}, status=HTTPStatus.ACCEPTED)
 
 
-async def _id(queues: QueueStore, queue: str, text: str) -> str:
-    """The id of the task with a key in text form.
+async def _id(queues: QueueStore, tasks: TaskRegistry, queue: str, text: str, ordering_id: str) -> str:
+    """The id of the task with a key in text form; it need not exist.
 
     Raises:
         DecodeError: the key cannot be read.
-        NotFoundError: there is no such queue.
+        NotFoundError: there is no such queue, or no task in any of several readings.
+        ConflictError: it may be the key of several tasks.
     """
     try:
-        request = codec.request_of(TaskKey.parse(text))
+        requests = codec.requests_of(text, ordering_id)
     except InvalidError as exc:
         raise DecodeError("key", f"Unable to parse provided task key: {exc.reason}") from exc
-    return (await queues.get(queue)).queue.policy.id_of(queue, request)[1]
+    policy = (await queues.get(queue)).queue.policy
+    ids = [policy.id_of(queue, each)[1] for each in requests]
+    known = ids if len(ids) == 1 else [each for each in ids if await _exists(tasks, each)]
+    match known:
+        case [found]:
+            return found
+        case []:
+            raise NotFoundError("task", text)
+        case _:
+            raise ConflictError(f"{len(known)} tasks have this key, for commas in their ids; give its orderingId")
+
+
+async def _exists(tasks: TaskRegistry, task: str) -> bool:
+    try:
+        await tasks.get(task)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _status(error: StreamschedError) -> HTTPStatus:

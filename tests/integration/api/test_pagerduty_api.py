@@ -95,6 +95,32 @@ async def test_a_bad_key_is_refused(scheduled: httpx.AsyncClient, key: str) -> N
         assert "Unable to parse provided task key" in answer.json()["errors"][0]
 
 
+async def test_a_task_whose_ids_have_commas_is_found_and_dropped(scheduled: httpx.AsyncClient) -> None:
+    alone = Task("team a, b", NOON, "call, then mail")
+    twins = [Task("x", NOON, "y,z"), Task("x,y", NOON, "z")]
+    answer = await scheduled.post("/api/v1/tasks", json=[to_json(each) for each in (alone, *twins)])
+    assert answer.status_code == 202, answer.text
+
+    async def get(task: Task, **more: str) -> httpx.Response:
+        return await scheduled.get("/api/v1/task", params={"key": str(task.key), **more})
+
+    async def drop(task: Task, **more: str) -> int:
+        params = {"key": str(task.key), **more}
+        return (await scheduled.put("/api/v1/task", params=params, json={"task": {"status": "Dropped"}})).status_code
+
+    assert (await get(alone)).json()["task"]["key"] == str(alone.key)
+    assert await drop(alone) == 204
+    assert (await get(alone)).json()["task"]["status"] == "Dropped"
+
+    several = await get(twins[0])
+    assert (several.status_code, await drop(twins[0])) == (409, 409)
+    assert several.json() == {"errors": ["2 tasks have this key, for commas in their ids; give its orderingId"]}
+    assert await drop(twins[1], orderingId="x,y") == 204
+    assert (await get(twins[0], orderingId="x")).json()["task"]["status"] == "Incomplete"
+    assert (await get(twins[0], orderingId="z")).status_code == 400
+    assert (await get(Task("no,body", NOON, "k"))).status_code == 404
+
+
 _OTHER_STATUSES: Final[list[bytes]] = [
     b"",
     b"{",

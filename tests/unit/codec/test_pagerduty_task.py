@@ -77,11 +77,36 @@ def test_a_bad_record_is_refused_with_its_path(value: bytes | None, path: str) -
 
 @pytest.mark.parametrize(
     "text",
-    ["", "TaskKey()", "TaskKey(x,a,b)", "TaskKey(2016-02-09T01:41:12Z,a,b,c)", "TaskKey(2016-02-09T01:41:12,a,b)"],
+    [
+        *("", "TaskKey()", "TaskKey(x,a,b)", "TaskKey(2016-02-09T01:41:12Z,a,b,c)", "TaskKey(2016-02-09T01:41:12,a,b)"),
+        *(f"TaskKey(2016-02-09T01:41:12Z,{ids})" for ids in ("", ",", "a,", ",b", "a", "a" * 9 + "," * 50 + "b")),
+    ],
 )
 def test_a_text_that_is_no_key_is_refused(text: str) -> None:
     with pytest.raises(DecodeError):
         TaskKey.parse(text)
+
+
+ANY_IDS = st.text(st.sampled_from("ab,"), min_size=1, max_size=12)
+
+
+@given(ANY_IDS, ANY_IDS)
+def test_a_key_whose_ids_have_commas_is_among_the_readings_of_its_text(ordering_id: str, key: str) -> None:
+    wanted = Task(ordering_id, NOON, key).key
+    readings = TaskKey.readings(str(wanted))
+
+    assert wanted in readings
+    assert {str(each) for each in readings} == {str(wanted)}
+    assert TaskKey.readings(str(wanted), ordering_id) == [wanted]
+
+
+def test_an_ordering_id_that_the_text_has_not_is_refused() -> None:
+    for text, ordering_id in (
+        ("TaskKey(2016-02-09T01:41:12Z,a,b,c)", "a,b,c"),
+        ("TaskKey(2016-02-09T01:41:12Z,a,b)", "b"),
+    ):
+        with pytest.raises(DecodeError):
+            TaskKey.readings(text, ordering_id)
 
 
 def test_a_task_is_checked_when_it_is_made() -> None:

@@ -43,7 +43,9 @@ POLICY: Final = QueuePolicy(
     identity=TaskIdentity.KEY_AND_DUE,
 )
 
-_KEY: Final = re.compile(r"TaskKey\(([^,]*),([^,]*),([^,]*)\)", re.DOTALL)
+_KEY: Final = re.compile(r"TaskKey\(([^,]*),(.*)\)", re.DOTALL)
+#: Most readings of a text whose ids have commas.
+_MOST_READINGS: Final = 32
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z")
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -69,13 +71,36 @@ class TaskKey:
         """Reads a key; milliseconds are optional.
 
         Raises:
-            DecodeError: it is no key. Ids with a comma have no text.
+            DecodeError: it is no key, or has several readings.
+        """
+        found, *others = cls.readings(text)
+        if others:
+            raise _no_key(text)
+        return found
+
+    @classmethod
+    def readings(cls, text: str, ordering_id: str = "") -> list[TaskKey]:
+        """The keys that a text may mean: one, unless an id has commas and the ordering id is not given.
+
+        >>> len(TaskKey.readings("TaskKey(2016-02-09T01:41:12Z,a,b,c)"))
+        2
+        >>> TaskKey.readings("TaskKey(2016-02-09T01:41:12Z,a,b,c)", "a,b")[0].uniqueness_key
+        'c'
+
+        Raises:
+            DecodeError: it is no key, or none with this ordering id, or has too many commas.
         """
         found = _KEY.fullmatch(text)
-        if found is None:
-            raise DecodeError("$", f"must be TaskKey(time,orderingId,uniquenessKey) but is {format_value(text)}")
-        time, ordering_id, uniqueness_key = found.groups()
-        return cls(read_time(time, "$"), ordering_id, uniqueness_key)
+        ids = "" if found is None else found[2]
+        ends = [at for at in range(1, len(ids) - 1) if ids[at] == ","]
+        if ordering_id:
+            ends = [at for at in ends if ids[:at] == ordering_id]
+        if found is None or not ends:
+            raise _no_key(text)
+        if len(ends) > _MOST_READINGS:
+            raise DecodeError("$", f"its ids have more than {_MOST_READINGS} commas: give the orderingId, too")
+        time = read_time(found[1], "$")
+        return [cls(time, ids[:end], ids[end + 1 :]) for end in ends]
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +152,27 @@ class Task:
                 data=_dump(self.data),
                 content_type="application/json",
             )
+
+
+def _no_key(text: str) -> DecodeError:
+    return DecodeError("$", f"must be TaskKey(time,orderingId,uniquenessKey) but is {format_value(text)}")
+
+
+def requests_of(text: str, ordering_id: str = "") -> list[TaskRequest]:
+    """Registrations with the identities that the text of a key may mean, as `TaskKey.readings`.
+
+    Raises:
+        InvalidError: it is no key, or an id cannot be stored in any reading.
+    """
+    found, wrong = list[TaskRequest](), list[InvalidError]()
+    for each in TaskKey.readings(text, ordering_id):
+        try:
+            found.append(request_of(each))
+        except InvalidError as exc:
+            wrong.append(exc)
+    if not found:
+        raise wrong[0]
+    return found
 
 
 def request_of(key: TaskKey) -> TaskRequest:
