@@ -2,7 +2,7 @@
 
 Without `waitUntilMet`, TIME_RANGE and DELAY wait and CONCURRENCY and LAST_RUN abort, as in CDAP's Java builder (CDAP's
 REST made all of them abort). A DELAY with false is refused, as in CDAP, and so is a TIME_RANGE without a `timeZone`.
-Types are case-insensitive.
+Types are case-insensitive; numbers and booleans may be texts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from streamsched.codec.schedules import constraint as native
+from streamsched.dialects.cdap.codec.primitive import plain
 from streamsched.dialects.cdap.codec.zone import iana
 from streamsched.domain.constraints.constraint import Constraint
 from streamsched.domain.errors import DecodeError
@@ -34,7 +35,7 @@ def from_json(obj: Json, path: str = "$") -> Constraint:
 def _to_native(obj: Json, path: str) -> Json:
     if not isinstance(obj, Mapping):
         return obj
-    found = dict(obj)
+    found = plain(obj)
     given = obj.get("type")
     kind = native.kind_of(given) if isinstance(given, str) else None
     if isinstance(zone := obj.get("timeZone"), str):

@@ -48,6 +48,7 @@ from streamsched.codec.json.scalar import (
     text,
     texts,
 )
+from streamsched.dialects.cdap.codec.primitive import whole_number
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.event import (
     CustomHappened,
@@ -205,7 +206,7 @@ def _partition(properties: Mapping[str, Any], path: str) -> Fact:
     listed = [] if keys is None else sequence(_unwrap(keys, where), where)
     found = tuple(_partition_key(item, f"{where}[{index}]") for index, item in enumerate(listed))
     stated = properties.get("numPartitions")
-    count = None if stated is None else _read_integer(stated, f"{path}.numPartitions")
+    count = None if stated is None else whole_number(stated)
     return PartitionsAdded(
         dataset(_entity(properties.get("datasetId"), "dataset", f"{path}.datasetId"), f"{path}.datasetId"),
         found,
@@ -218,7 +219,7 @@ def _own_partitions(properties: Mapping[str, Any], own: object, path: str) -> Fa
     data = {
         "dataset": _entity(properties.get("datasetId"), "dataset", f"{path}.datasetId"),
         "partitions": _unwrap(own, f"{path}.partitions"),
-        "count": None if stated is None else _read_integer(stated, f"{path}.numPartitions"),
+        "count": None if stated is None else whole_number(stated),
     }
     try:
         return fact_from_json(PARTITIONS_ADDED, data, path)
@@ -281,7 +282,7 @@ def _stream_size(properties: Mapping[str, Any], path: str) -> Fact:
     where = f"{path}.streamId"
     return StreamSize(
         stream(_entity(properties.get("streamId"), "stream", where), where),
-        integer(_read_integer(properties.get("streamSize"), f"{path}.streamSize"), f"{path}.streamSize"),
+        integer(whole_number(properties.get("streamSize")), f"{path}.streamSize"),
         absolute=boolean(_unwrap(properties.get("absolute", True), f"{path}.absolute"), f"{path}.absolute"),
     )
 
@@ -306,16 +307,9 @@ def _unwrap(value: object, path: str) -> object:
     return loads(value, path) if type(value) is str else value
 
 
-def _read_integer(value: object, path: str) -> object:
-    """A whole number given as a number or as text."""
-    if type(value) is str and value.isascii() and value.isdigit() and len(value) < 20:
-        return int(value)
-    return value
-
-
 def _millis(value: object, path: str) -> datetime:
     try:
-        return _EPOCH + timedelta(milliseconds=integer(_read_integer(value, path), path))
+        return _EPOCH + timedelta(milliseconds=integer(whole_number(value), path))
     except OverflowError as exc:
         raise DecodeError(path, f"is no time in milliseconds: {value}") from exc
 

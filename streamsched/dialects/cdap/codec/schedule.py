@@ -5,9 +5,9 @@
      "constraints": [`codec.constraint`], "timeoutMillis", "status": "SCHEDULED" or "SUSPENDED", "lastUpdateTime"}
 
 CDAP schedules only workflows, so every program is shown as one; SPARK is accepted too. `codec.timeout` defines
-`timeoutMillis`. Properties that are numbers or booleans become texts, as Gson makes them. Policies that CDAP does not
-have (`codec.schedules.policy`) are further fields, written when they differ from the defaults of this dialect: the
-native ones, except that `overlap` is `queue` as in CDAP.
+`timeoutMillis`. Properties that are numbers or booleans become texts, and numbers may be texts (`codec.primitive`), as
+Gson makes them. Policies that CDAP does not have (`codec.schedules.policy`) are further fields, written when they
+differ from the defaults of this dialect: the native ones, except that `overlap` is `queue` as in CDAP.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from streamsched.codec.schedules import policy
 from streamsched.dialects.cdap.codec import constraint as constraints
 from streamsched.dialects.cdap.codec import timeout as timeouts
 from streamsched.dialects.cdap.codec import trigger as triggers
+from streamsched.dialects.cdap.codec.primitive import plain
 from streamsched.dialects.cdap.codec.trigger import VERSION
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.schedules.overlap import Overlap
@@ -67,7 +68,7 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
         DecodeError: a field is missing, of the wrong kind or unknown, or names another schedule; the path names it.
         InvalidDefinitionError: the schedule could never start its program, or contradicts itself.
     """
-    fields = Fields(obj, path)
+    fields = Fields(plain(obj), path)
     fields.ignore("namespace", "application", "applicationVersion", "status", "scheduleStatus", "lastUpdateTime")
     check_name(fields, ref)
     program = _program(fields, ref.owner)
@@ -98,7 +99,7 @@ def change_schedule(schedule: Schedule, obj: object, path: str = "$") -> Schedul
     Raises:
         DecodeError, InvalidDefinitionError: as `from_json`; or another program is named.
     """
-    fields = Fields(obj, path)
+    fields = Fields(plain(obj), path)
     check_name(fields, schedule.ref)
     if fields.has("program"):
         program = _program(fields, schedule.ref.owner, schedule.program)

@@ -17,6 +17,7 @@ from typing import Any
 from streamsched.codec.json.reading import Fields, format_value, prefix_errors
 from streamsched.dialects.cdap.codec import schedule as details
 from streamsched.dialects.cdap.codec import trigger as triggers
+from streamsched.dialects.cdap.codec.primitive import plain
 from streamsched.domain.names import ScheduleRef
 from streamsched.domain.schedules.schedule import Schedule
 
@@ -71,7 +72,7 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
     fields = Fields(obj, path)
     kind = (fields.optional_text("scheduleType") or "TIME").upper()
     fields.ignore("program", "properties")
-    inner = fields.object("schedule")
+    inner = Fields(plain(fields.required_value("schedule")), fields.path_of("schedule"))
     details.check_name(inner, ref)
     match kind:
         case "TIME":
@@ -95,9 +96,10 @@ def from_json(obj: object, ref: ScheduleRef, path: str = "$") -> Schedule:
 
 
 def _limit(fields: Fields) -> int | None:
-    inner = fields.optional_object("runConstraints")
-    if inner is None:
+    given = fields.optional_value("runConstraints")
+    if given is None:
         return None
+    inner = Fields(plain(given), fields.path_of("runConstraints"))
     limit = inner.optional_integer("maxConcurrentRuns", minimum=1)
     inner.check_all_read()
     return limit

@@ -7,6 +7,7 @@ Native JSON (`codec.triggers.trigger`) is an extension of CDAP's shape. The diff
 | `cronExpression` without a `dialect` | Unix | Quartz, five or six fields |
 | `timeZone` | IANA | also Java's ids |
 | `programId` | namespace, application, program | also `"type": "Workflow"`, `"version": "-SNAPSHOT"` |
+| `numPartitions`, `triggerMB` | numbers | also as texts |
 
 A Unix cron expression is written in Quartz's dialect, with the original in `unix`; on reading, `unix` is used if
 `cronExpression` still is its translation. An expression that Quartz cannot express is written unchanged, with its
@@ -20,6 +21,7 @@ from typing import Any, Final
 
 from streamsched.codec.triggers import trigger as native
 from streamsched.codec.triggers.quartz import to_quartz
+from streamsched.dialects.cdap.codec.primitive import plain
 from streamsched.dialects.cdap.codec.zone import iana
 from streamsched.domain.errors import DecodeError
 from streamsched.domain.json_value import Json, member_path
@@ -81,7 +83,7 @@ def _from_native(trigger: dict[str, Any], _: str) -> dict[str, Any]:
 
 def _to_native(trigger: dict[str, Any], path: str) -> dict[str, Any]:
     if trigger["type"].upper() != "TIME":
-        return trigger
+        return plain(trigger)
     if isinstance(zone := trigger.get("timeZone"), str):
         trigger = {**trigger, "timeZone": iana(zone, member_path(path, "timeZone"))}
     expression = trigger.get("cronExpression")
