@@ -1,6 +1,7 @@
 """CDAP's runs of a program, or of several: start, stop, status, and run records.
 
-    {"runid", "starting", "start"?, "end"?: seconds since 1970, "status", "properties": {"runtimeArgs": JSON as text}}
+    {"runid", "starting", "start"?, "end"?: seconds since 1970, "status", "properties": {"runtimeArgs": JSON as text},
+     "triggeringInfo"?: `codec.triggering_info`}
 
 `start` is when the program began, and is missing before; so is `end` until the run has ended. A run that was lost has
 status FAILED.
@@ -29,9 +30,10 @@ from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import texts
 from streamsched.dialects.cdap import schemas
 from streamsched.dialects.cdap.addresses import AppDep, find_program, read_programs
+from streamsched.dialects.cdap.codec import triggering_info
 from streamsched.dialects.cdap.codec.schedule import millis
 from streamsched.dialects.cdap.dialect import CDAP
-from streamsched.domain.errors import ConflictError, NotFoundError, StreamschedError
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, StreamschedError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.launcher.start import start
@@ -93,8 +95,21 @@ async def list_runs(
 
 @routes.get("/{category}/{program}/runs/{run}", "Get a run of a program", may=VIEW, answers=schemas.RUN)
 async def get_run(ref: ProgramDep, run: str, runs: RunsDep) -> Response:
-    """The run record."""
-    return json_response(_record(await _find(ref, run, runs)))
+    """The run record. Of a run that a trigger started it has `triggeringInfo` besides: the schedule, and what of its
+    trigger, as it is now, counted. Lists are without.
+    """
+    found = await _find(ref, run, runs)
+    started = None if found.schedule is None else await _started_by(found.id, runs)
+    return json_response({**_record(found), **({} if started is None else {"triggeringInfo": started})})
+
+
+async def _started_by(run: str, runs: RunQueries) -> dict[str, Any] | None:
+    """What started it; None when that is not known any more or cannot be read: the run is shown without."""
+    try:
+        found = await runs.satisfaction(run)
+        return None if found is None else triggering_info.to_json(*found)
+    except InvalidError:
+        return None
 
 
 @routes.get("/{category}/{program}/status", "Get the status of a program", may=VIEW, answers=schemas.STATUS)

@@ -111,7 +111,25 @@ RUN: Final = NamedSchema(
             "status": any_text("COMPLETED"),
             "properties": answer({"runtimeArgs": any_text('{"region":"EU"}')}),
         },
-        {"start": integer(1_772_000_001), "end": integer(1_772_000_060)},
+        {
+            "start": integer(1_772_000_001),
+            "end": integer(1_772_000_060),
+            "triggeringInfo": like(
+                {
+                    "type": "TIME",
+                    "scheduleId": {
+                        "namespace": "default",
+                        "application": "flights",
+                        "version": "-SNAPSHOT",
+                        "schedule": "weekly",
+                        "entity": "SCHEDULE",
+                    },
+                    "runtimeArguments": {},
+                    "cronExpression": "0 4 * * *",
+                },
+                "What started it: TIME, PARTITION, PROGRAM_STATUS, or AND and OR with `triggeringInfos`.",
+            ),
+        },
     ),
 )
 RUNS: Final = NamedSchema("CdapRuns", array(ref("CdapRun")), [RUN])

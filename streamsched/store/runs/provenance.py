@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 from streamsched.codec.json.scalar import loads
 from streamsched.codec.schedules.schedule import program_from_json, schedule_from_json
 from streamsched.domain.errors import NotFoundError
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.schedules.provenance import (
     MOST_CHAINED,
@@ -19,6 +20,7 @@ from streamsched.domain.schedules.provenance import (
     argument_sources,
     origin_of,
 )
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.store.connections import Connection
 from streamsched.store.runs.run_store import satisfaction
 from streamsched.store.sql import Select, queries
@@ -74,6 +76,20 @@ async def provenance_of(connection: Connection, run: str) -> Provenance:
         tuple(what for what, at in changed if at is not None and at > row.created_at),
         [_run_from_row(each) for each in chain],
     )
+
+
+async def satisfaction_of(connection: Connection, run: str) -> tuple[ReadyJob, Schedule] | None:
+    """The satisfaction of a run's job, and its schedule as it is now; None of a run without one, or of a deleted one.
+
+    Raises:
+        NotFoundError: no such run.
+        InvalidError: one of them cannot be read.
+    """
+    row = await _RUN.fetchrow(connection, run)
+    if row is None:
+        raise NotFoundError("run", run)
+    ready = satisfaction(row.ready)
+    return None if ready is None or row.schedule is None else (ready, schedule_from_json(loads(row.schedule, "$")))
 
 
 def _run_from_row(row: _ChainRow) -> ChainedRun:

@@ -10,18 +10,20 @@ from typing import Any, Final, NamedTuple
 from streamsched.codec.views.trace import trace_of
 from streamsched.domain.errors import ConflictError, NotFoundError
 from streamsched.domain.jobs.failure import Failure, failure_of
+from streamsched.domain.jobs.job import ReadyJob
 from streamsched.domain.jobs.run import RunState, run_id
 from streamsched.domain.jobs.run_metrics import RunMetrics
 from streamsched.domain.jobs.spans import manual_trace
 from streamsched.domain.names import AppRef, ProgramRef, ScheduleRef
 from streamsched.domain.programs.driver import Driver
 from streamsched.domain.schedules.provenance import Provenance
+from streamsched.domain.schedules.schedule import Schedule
 from streamsched.ports.runs import StopRequest
 from streamsched.store.catalog.history import record
 from streamsched.store.connections import NEWEST, Pool, translate_errors
 from streamsched.store.runs.ending import cancel_pending, lock_run
 from streamsched.store.runs.manual_runs import make_run
-from streamsched.store.runs.provenance import provenance_of
+from streamsched.store.runs.provenance import provenance_of, satisfaction_of
 from streamsched.store.runs.rows import SQL
 from streamsched.store.runs.run_store import driver_of
 from streamsched.store.sql import Select
@@ -135,6 +137,18 @@ class RunQueries:
                 connection.transaction(isolation="repeatable_read", readonly=True),
             ):
                 return await provenance_of(connection, run)
+
+    async def satisfaction(self, run: str) -> tuple[ReadyJob, Schedule] | None:
+        """The satisfaction of a run's job, and its schedule as it is now; None of a run without one, or of a deleted
+        one.
+
+        Raises:
+            NotFoundError: no such run.
+            InvalidError: one of them cannot be read.
+        """
+        with translate_errors():
+            async with self._pool.acquire() as connection:
+                return await satisfaction_of(connection, run)
 
     async def list_recent(
         self,

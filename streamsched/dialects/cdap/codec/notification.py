@@ -49,6 +49,7 @@ from streamsched.codec.json.scalar import (
     texts,
 )
 from streamsched.dialects.cdap.codec.primitive import whole_number
+from streamsched.dialects.cdap.codec.trigger import VERSION
 from streamsched.domain.errors import DecodeError, InvalidError
 from streamsched.domain.events.event import (
     CustomHappened,
@@ -63,7 +64,7 @@ from streamsched.domain.events.event import (
 )
 from streamsched.domain.events.trace_context import canonical
 from streamsched.domain.limits import abridge
-from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef
+from streamsched.domain.names import DEFAULT_NAMESPACE, ProgramRef, ScheduleRef
 
 #: The source of a notification without one.
 SOURCE: Final = "cdap"
@@ -162,13 +163,7 @@ def _fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
             return "EVENT", {"event": str(ref), "attributes": dict(attributes)}
         case Ticked(schedule=ref, due_at=due_at):
             return "TIME", {
-                "scheduleId": {
-                    "namespace": ref.namespace,
-                    "application": ref.app,
-                    "version": "-SNAPSHOT",
-                    "schedule": ref.name,
-                    "entity": "SCHEDULE",
-                },
+                "scheduleId": schedule_id(ref),
                 "systemOverrides": {"scheduleName": ref.name},
                 "userOverrides": {"logical.start.time": str((due_at - _EPOCH) // _MILLISECOND)},
             }
@@ -176,17 +171,33 @@ def _fact_to_json(fact: Fact) -> tuple[str, dict[str, Any]]:
             assert_never(fact)
 
 
+def schedule_id(ref: ScheduleRef) -> dict[str, str]:
+    """CDAP's JSON of a schedule's id."""
+    return {
+        "namespace": ref.namespace,
+        "application": ref.app,
+        "version": VERSION,
+        "schedule": ref.name,
+        "entity": "SCHEDULE",
+    }
+
+
+def program_run_id(program: ProgramRef, run: str) -> dict[str, str]:
+    """CDAP's JSON of a run's id."""
+    return {
+        "namespace": program.namespace,
+        "application": program.app,
+        "version": VERSION,
+        "type": "Workflow",
+        "program": program.name,
+        "run": run,
+        "entity": "PROGRAM_RUN",
+    }
+
+
 def _program_to_json(fact: ProgramReached) -> dict[str, Any]:
     properties: dict[str, Any] = {
-        "programRunId": {
-            "namespace": fact.program.namespace,
-            "application": fact.program.app,
-            "version": "-SNAPSHOT",
-            "type": "Workflow",
-            "program": fact.program.name,
-            "run": fact.run_id,
-            "entity": "PROGRAM_RUN",
-        },
+        "programRunId": program_run_id(fact.program, fact.run_id),
         "programStatus": _status(fact.outcome),
     }
     if fact.arguments:
