@@ -8,7 +8,7 @@ import dataclasses
 import os
 import sys
 from datetime import UTC, datetime, timedelta
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 
 from streamsched_brokers.postgres import driver
@@ -21,12 +21,15 @@ from streamsched.launcher import backfill_feeding, retention
 from streamsched.log import maintenance, topics
 from streamsched.spark import log_cleanup
 from streamsched.store.events import verdicts
+from streamsched.store.jobs import decision_reads
 from streamsched.store.webhooks import webhooks
 from streamsched.timers import evidence
 from tests.faults.processes.role_process import main, replace
 from tests.faults.sites.minute_partitions import make_partitions_short
 
 MINUTE = timedelta(minutes=1)
+#: Decoded definitions that a launcher keeps: thousands would fill its memory for the first hour.
+_CACHED = 256
 
 
 def part_of(at: datetime, keep: timedelta, *, months: bool = False) -> TimePartition:
@@ -49,6 +52,8 @@ def hasten_housekeeping() -> None:
     for module in (maintenance, node_retention, log_cleanup):
         replace(module, "_EVERY", 10.0)
     replace(topics, "_HOUR", MINUTE)
+    for name in ("_schedule", "_program"):
+        replace(decision_reads, name, lru_cache(_CACHED)(getattr(decision_reads, name).__wrapped__))
 
 
 if __name__ == "__main__":
