@@ -48,7 +48,7 @@ class TopicIntake(Generic[Row]):
         broker: Broker,
         store: IntakeStore[Row],
         clock: Clock,
-        max_records: int = 2000,
+        max_records: int = 500,
         letters: Broker | None = None,
         stored: Callable[[Sequence[Row], datetime], None] | None = None,
     ) -> None:

@@ -36,7 +36,7 @@ class JobIntake(TopicIntake[ReadyJobRow]):
         clock: Clock,
         metrics: Metrics | None = None,
         *,
-        max_records: int = 2000,
+        max_records: int = 500,
     ) -> None:
         self._metrics = metrics or Metrics()
         super().__init__(
