@@ -102,8 +102,14 @@ class _RunRow(NamedTuple):
     traced: Any
 
 
+class _ActivityRow(NamedTuple):
+    program: str
+    begun: bool
+
+
 _GET: Final = Select(SQL["get"], _RunRow)
 _RECENT: Final = Select(SQL["recent"], _RunRow)
+_ACTIVITY: Final = Select(SQL["activity"], _ActivityRow)
 
 
 class RunQueries:
@@ -170,8 +176,8 @@ class RunQueries:
     async def activity(self, programs: Collection[ProgramRef]) -> Mapping[ProgramRef, bool]:
         """Of those programs that have a run that has not ended, whether one has begun."""
         with translate_errors():
-            rows = await self._pool.fetch(SQL["activity"], [str(each) for each in programs])
-        return {ProgramRef.parse(program): begun for program, begun in rows}
+            rows = await _ACTIVITY.fetch(self._pool, [str(each) for each in programs])
+        return {ProgramRef.parse(row.program): row.begun for row in rows}
 
     async def start(
         self,
