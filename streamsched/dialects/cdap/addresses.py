@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Annotated, Any, Final, NamedTuple
 
 from streamsched.api.body import decode_body
@@ -112,6 +113,24 @@ class ListedProgram(NamedTuple):
     def _members(self) -> dict[str, Any]:
         given = self.given if isinstance(self.given, dict) else {}
         return {name: text for name in _MEMBERS if isinstance(text := given.get(name), str)}
+
+
+async def answer_each(
+    asked: Iterable[ListedProgram], answer: Callable[[ListedProgram], Awaitable[list[dict[str, Any]]]]
+) -> list[dict[str, Any]]:
+    """The answers for each program in order; one that fails hinders no other."""
+    found: list[dict[str, Any]] = []
+    for each in asked:
+        try:
+            found += await answer(each)
+        except StreamschedError as exc:
+            found.append(each.refusal(exc))
+    return found
+
+
+def named_programs(asked: Iterable[ListedProgram]) -> list[ProgramRef]:
+    """Those that elements name, as often as they do."""
+    return [each.ref for each in asked if isinstance(each.ref, ProgramRef)]
 
 
 async def read_programs(namespace: str, body: bytes) -> list[ListedProgram]:

@@ -29,11 +29,18 @@ from streamsched.codec.events.native import dumps
 from streamsched.codec.json.reading import Fields
 from streamsched.codec.json.scalar import texts
 from streamsched.dialects.cdap import schemas
-from streamsched.dialects.cdap.addresses import AppDep, find_program, read_programs
+from streamsched.dialects.cdap.addresses import (
+    AppDep,
+    ListedProgram,
+    answer_each,
+    find_program,
+    named_programs,
+    read_programs,
+)
 from streamsched.dialects.cdap.codec import triggering_info
 from streamsched.dialects.cdap.codec.schedule import millis
 from streamsched.dialects.cdap.dialect import CDAP
-from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError, StreamschedError
+from streamsched.domain.errors import ConflictError, InvalidError, NotFoundError
 from streamsched.domain.jobs.run import RunState
 from streamsched.domain.names import ProgramRef
 from streamsched.launcher.start import start
@@ -161,16 +168,14 @@ async def start_programs(namespace: str, body: BodyBytes, runs: RunsDep, clock: 
     first three members of each with its own `statusCode` and either `runId` or `error`. Each is started as by `start`
     of a program; one that cannot be started hinders no other.
     """
-    answers: list[dict[str, Any]] = []
-    for each in await read_programs(namespace, body):
-        try:
-            fields = Fields(each.given, each.path)
-            given = fields.optional_value("runtimeargs")
-            arguments = {} if given is None else texts(given, fields.path_of("runtimeargs"))
-            answers.append(each.answer(runId=await start(runs, clock, each.program, arguments, reason=_BY_HAND)))
-        except StreamschedError as exc:
-            answers.append(each.refusal(exc))
-    return json_response(answers)
+
+    async def answer(each: ListedProgram) -> list[dict[str, Any]]:
+        fields = Fields(each.given, each.path)
+        given = fields.optional_value("runtimeargs")
+        arguments = {} if given is None else texts(given, fields.path_of("runtimeargs"))
+        return [each.answer(runId=await start(runs, clock, each.program, arguments, reason=_BY_HAND))]
+
+    return json_response(await answer_each(await read_programs(namespace, body), answer))
 
 
 @of_namespace.post(
@@ -183,18 +188,14 @@ async def stop_programs(
     requested, and one with `error` for a program that is not known (404) or has no active runs (400).
     """
     asked = await read_programs(namespace, body)
-    known = await catalog.reader.existing_programs([each.ref for each in asked if isinstance(each.ref, ProgramRef)])
-    answers: list[dict[str, Any]] = []
-    for each in asked:
-        try:
-            ref = _check_known(each.program, known)
-            stopped = await _stop(ref, runs, clock.now())
-            answers += [each.answer(runId=run) for run in stopped] or [
-                each.answer(statusCode=400, error=_stopped_text(ref))
-            ]
-        except StreamschedError as exc:
-            answers.append(each.refusal(exc))
-    return json_response(answers)
+    known = await catalog.reader.existing_programs(named_programs(asked))
+
+    async def answer(each: ListedProgram) -> list[dict[str, Any]]:
+        ref = _check_known(each.program, known)
+        stopped = await _stop(ref, runs, clock.now())
+        return [each.answer(runId=run) for run in stopped] or [each.answer(statusCode=400, error=_stopped_text(ref))]
+
+    return json_response(await answer_each(asked, answer))
 
 
 @of_namespace.post(
@@ -210,15 +211,13 @@ async def status_of_programs(namespace: str, body: BodyBytes, catalog: CatalogDe
     as of one program, or `error`.
     """
     asked = await read_programs(namespace, body)
-    named = [each.ref for each in asked if isinstance(each.ref, ProgramRef)]
+    named = named_programs(asked)
     known, begun = await catalog.reader.existing_programs(named), await runs.activity(named)
-    answers: list[dict[str, Any]] = []
-    for each in asked:
-        try:
-            answers.append(each.answer(status=_status(begun.get(_check_known(each.program, known)))))
-        except StreamschedError as exc:
-            answers.append(each.refusal(exc))
-    return json_response(answers)
+
+    async def answer(each: ListedProgram) -> list[dict[str, Any]]:
+        return [each.answer(status=_status(begun.get(_check_known(each.program, known))))]
+
+    return json_response(await answer_each(asked, answer))
 
 
 def _check_known(program: ProgramRef, known: Collection[ProgramRef]) -> ProgramRef:

@@ -27,11 +27,18 @@ from streamsched.api.routing.rules import VIEW
 from streamsched.catalog.catalog import Catalog
 from streamsched.catalog.change import time_leaves
 from streamsched.dialects.cdap import schemas
-from streamsched.dialects.cdap.addresses import AppDep, program_named, read_programs
+from streamsched.dialects.cdap.addresses import (
+    AppDep,
+    ListedProgram,
+    answer_each,
+    named_programs,
+    program_named,
+    read_programs,
+)
 from streamsched.dialects.cdap.codec.schedule import millis
 from streamsched.dialects.cdap.codec.trigger import VERSION
 from streamsched.dialects.cdap.dialect import CDAP
-from streamsched.domain.errors import NotFoundError, StreamschedError
+from streamsched.domain.errors import NotFoundError
 from streamsched.domain.names import ProgramRef
 from streamsched.domain.schedules.schedule import ScheduleRecord
 from streamsched.domain.ticks.fire_times import next_fire, previous_fire
@@ -130,17 +137,15 @@ async def _batch(catalog: Catalog, namespace: str, body: bytes, *, tick: _Tick, 
         HTTPException: 413, too many programs, or too many schedules of these.
     """
     asked = await read_programs(namespace, body)
-    counts = Counter(each.ref for each in asked if isinstance(each.ref, ProgramRef))
+    counts = Counter(named_programs(asked))
     known = await catalog.reader.list_enabled(counts, limit=MOST_TICKING + 1)
     if sum(len(known.get(ref, ())) * count for ref, count in counts.items()) > MOST_TICKING:
         raise HTTPException(413, f"these programs have more than {MOST_TICKING:,} schedules; ask for fewer")
-    results: list[dict[str, Any]] = []
-    for each in asked:
-        try:
-            results.append(each.answer(schedules=await _ticks(each.program, known, tick=tick, now=now)))
-        except StreamschedError as exc:
-            results.append(each.refusal(exc))
-    return results
+
+    async def answer(each: ListedProgram) -> list[dict[str, Any]]:
+        return [each.answer(schedules=await _ticks(each.program, known, tick=tick, now=now))]
+
+    return await answer_each(asked, answer)
 
 
 async def _ticks(

@@ -16,14 +16,12 @@ from streamsched.domain.notices.recipient import Recipient
 from streamsched.domain.revision import digest
 from streamsched.domain.ticks.due_times import DueTime
 from streamsched.domain.ticks.watched_expectation import WatchedExpectation, begin_watch, change_expectation
-from streamsched.store.catalog.records import AppExpectations, ExpectationChange, RecipientsChange
+from streamsched.store.catalog.records import LARGE, AppExpectations, ExpectationChange, RecipientsChange
 from streamsched.store.connections import Connection, Executor, Pool, translate_errors
 from streamsched.store.sql import Select, queries, slices
 
 _SQL: Final = queries("catalog/app_expectations")
 _SECOND: Final = timedelta(seconds=1)
-#: More than so many are decoded in a thread: thousands take half a second.
-_MANY: Final = 100
 
 
 class ExpectationRow(NamedTuple):
@@ -92,7 +90,7 @@ async def read_expectations(executor: Executor, app: AppRef) -> AppExpectations:
     """
     rows = await _OWN.fetch(executor, str(app))
     listed = [definition for (definition,) in await executor.fetch(_SQL["recipients"], str(app))]
-    if len(rows) > _MANY:
+    if len(rows) > LARGE:
         return await asyncio.to_thread(_decode, app, rows, listed)
     return _decode(app, rows, listed)
 

@@ -16,13 +16,11 @@ from streamsched.domain.schedules.pause import Pause, PauseMode
 from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.store.catalog.app_expectations import read_expectations
 from streamsched.store.catalog.program_links import LinkRow, links_of
-from streamsched.store.catalog.records import AppExpectations, AppRecord, ForeignWait
+from streamsched.store.catalog.records import LARGE, AppExpectations, AppRecord, ForeignWait
 from streamsched.store.connections import Connection
 from streamsched.store.sql import Select, queries
 
 _SQL: Final = queries("catalog/catalog")
-#: More schedules than this are decoded and decided in a thread, not in the event loop.
-LARGE: Final = 100
 
 
 class ProgramRow(NamedTuple):

@@ -26,7 +26,6 @@ from streamsched.log.control import control, outbox_record
 from streamsched.ports.outbox import OutboxRecord
 from streamsched.store.catalog import app_expectations, outbox, quota_counts
 from streamsched.store.catalog.app_rows import (
-    LARGE,
     PROGRAMS_OF_APP,
     AppRows,
     ProgramRow,
@@ -38,7 +37,15 @@ from streamsched.store.catalog.history import record_all
 from streamsched.store.catalog.namespace_grants import check_resumed
 from streamsched.store.catalog.program_links import LinkRow, read_links
 from streamsched.store.catalog.quota_counts import growth_of
-from streamsched.store.catalog.records import Action, AppChange, Applied, AppRecord, ProgramChange, ScheduleChange
+from streamsched.store.catalog.records import (
+    LARGE,
+    Action,
+    AppChange,
+    Applied,
+    AppRecord,
+    ProgramChange,
+    ScheduleChange,
+)
 from streamsched.store.catalog.removed_programs import find_waiting, record_removals
 from streamsched.store.catalog.versions import record_versions
 from streamsched.store.connections import Connection, compute_meanwhile, translate_errors

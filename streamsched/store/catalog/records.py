@@ -18,6 +18,9 @@ from streamsched.domain.schedules.schedule import Program, ScheduleRecord
 from streamsched.domain.triggers.trigger import Trigger
 from streamsched.wire.schedules import ScheduleLosses
 
+#: More definitions than this are decoded and decided on in a thread, not in the event loop.
+LARGE: Final = 100
+
 _LOSSES: Final = ("lost_keys", "dropped_keys", "refused_events", "keyless_events")
 
 

@@ -19,7 +19,6 @@ PARTITION (as in `codec.events.native`, with sizes) and `absolute` of STREAM_SIZ
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, Final, assert_never
@@ -103,15 +102,12 @@ def from_json(value: object, path: str = "$", *, fallback_id: str, fallback_time
     content = "payload" if named == "eventType" else "properties"
     where = f"{path}.{content}"
     given, source = found.get("id"), found.get("source")
-    event_id = fallback_id if given is None else name(given, f"{path}.id")
-    event = Event(
-        event_id,
-        SOURCE if source is None else name(source, f"{path}.source"),
-        _time(found, path) or fallback_time,
-        read(mapping(found.get(content), where), where),
-        canonical(found.get("traceparent")),
-    )
-    return replace(event, id=_id_of_status(event.fact) or event_id) if given is None else event
+    event_id = None if given is None else name(given, f"{path}.id")
+    origin = SOURCE if source is None else name(source, f"{path}.source")
+    time = _time(found, path) or fallback_time
+    fact = read(mapping(found.get(content), where), where)
+    event_id = event_id or _id_of_status(fact) or fallback_id
+    return Event(event_id, origin, time, fact, canonical(found.get("traceparent")))
 
 
 def _id_of_status(fact: Fact) -> str | None:

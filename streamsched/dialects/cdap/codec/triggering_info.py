@@ -43,7 +43,7 @@ def to_json(ready: ReadyJob, schedule: Schedule) -> dict[str, Any] | None:
     if not isinstance(trigger, AllOf | AnyOf) and len(infos) <= 1:
         return infos[0] if infos else None
     kind = "OR" if isinstance(trigger, AnyOf) else "AND"
-    return {"type": kind, **owner, "triggeringInfos": infos, **_mapping(schedule.properties)}
+    return {"type": kind, **owner, "triggeringInfos": infos, **_property_mapping(schedule.properties)}
 
 
 def _members(info: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def _members(info: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _mapping(properties: Mapping[str, str]) -> dict[str, Any]:
+def _property_mapping(properties: Mapping[str, str]) -> dict[str, Any]:
     with suppress(KeyError, DecodeError):
         return {"triggeringPropertyMapping": loads(properties[PROPERTY])}
     return {}
